@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine with Python >= 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test setup setup-dev format lint types check
+
+demo: setup ## Train the embedded default, score it, export it, translate with it.
+	$(BIN)/python pipelines/train.py --restart
+	@echo
+	@echo "Five lines through the exported SavedModel:"
+	@$(BIN)/python pipelines/translate.py --show-source < pipelines/demo.en
+	@echo
+	@echo "What to do next:"
+	@echo "  watch the training   $(BIN)/tensorboard --logdir saved_models"
+	@echo "  your own text        $(BIN)/python pipelines/train.py --task custom --help"
+	@echo "  real translation     $(BIN)/python pipelines/train.py --task multi30k_ende"
+
+test: setup-dev ## Lint, types and all tests.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+check: test
+
+setup: .venv/.installed
+setup-dev: .venv/.installed-dev
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one with PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: requirements.txt | .venv/bin/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	@touch $@
+
+.venv/.installed-dev: requirements-dev.txt .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements-dev.txt
+	@touch $@
+
+format: setup-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup-dev
+	$(BIN)/ruff check .
+
+types: setup-dev
+	$(BIN)/mypy

@@ -1,0 +1,95 @@
+"""What the gated cells share: weights, dropout of the candidate, the final interpolation."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
+from dtmt_tf.cells.gates import Gates
+
+
+class GatedCell(AbstractRNNCell):
+    """A cell that moves its state towards a candidate as far as an update gate allows.
+
+        h' = (1 - z) * h + z * dropout(c)
+
+    `z` weighs the candidate, the reverse of `keras.layers.GRUCell`. A subclass says how many gates
+    and projections it has and computes gates and candidate in `gate_values`.
+
+    Args:
+        units: Size of the state, H. Positive.
+        **kwargs: See `AbstractRNNCell`.
+    """
+
+    num_gates: int
+    num_input_projections: int
+    num_state_projections: int
+    use_candidate_bias = True
+
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(units, **kwargs)
+        self.gates = Gates(
+            units,
+            self.num_gates,
+            use_layer_norm=self.use_layer_norm,
+            initializer=self.initializer,
+            name="gates",
+        )
+
+    @property
+    def projection_size(self) -> int:
+        """Features of the input projection."""
+        return self.num_input_projections * self.units
+
+    @property
+    def mask_size(self) -> int:
+        """One mask, on the candidate."""
+        return self.units if self.dropout_rate else 0
+
+    def build(self, inputs_shape: Any) -> None:
+        """Creates kernel `[I, P]`, recurrent kernel `[H, R]`, candidate bias `[H]` and norms."""
+        if self.num_input_projections:
+            self.kernel = self.add_weight(
+                name="kernel",
+                shape=(inputs_shape[-1], self.projection_size),
+                initializer=self.initializer,
+            )
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel",
+            shape=(self.units, self.num_state_projections * self.units),
+            initializer=self.initializer,
+        )
+        self.candidate_bias: Any = 0.0
+        if self.use_candidate_bias:
+            self.candidate_bias = self.add_weight(
+                name="candidate_bias", shape=(self.units,), initializer=self.initializer
+            )
+        self.gates.build()
+
+    def project(self, inputs: Any) -> Any:
+        """One product for all gates and the candidate; `[..., 0]` for a cell that reads nothing."""
+        return ops.matmul(inputs, self.kernel) if self.projection_size else inputs[..., :0]
+
+    def masks(self, inputs: Any, seeds: Any = None) -> Any:
+        """A fresh mask for the candidate, `[..., H]`: 0 or 1 / (1 - rate)."""
+        if not self.dropout_rate:
+            return None
+        ones = ops.ones((*ops.shape(inputs)[:-1], self.units), dtype=self.compute_dtype)
+        seed = self.seed_generator if seeds is None else seeds
+        return keras.random.dropout(ones, self.dropout_rate, seed=seed)
+
+    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
+        """Interpolates between the state and the candidate."""
+        h = states[0]
+        values = self.gate_values(projected, h)
+        c = values["c"] if masks is None else values["c"] * masks
+        h = h + values["z"] * (c - h)  # (1 - z) * h + z * c
+        return h, [h]
+
+    @abc.abstractmethod
+    def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
+        """Returns every gate and the candidate `c`, each `[B, H]`, by the paper's letters."""

@@ -1,0 +1,7 @@
+"""Weights to a SavedModel that takes and returns strings."""
+
+from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.saved_model import export_saved_model
+from dtmt_tf.export.translator import Translator, latest_version
+
+__all__ = ["Translator", "check_saved_model", "export_saved_model", "latest_version"]

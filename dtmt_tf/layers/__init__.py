@@ -1,0 +1,20 @@
+"""Cells run over time, embeddings, attention and output."""
+
+from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
+from dtmt_tf.layers.decoder import DecoderCell
+from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
+from dtmt_tf.layers.encoder import BidirectionalEncoder
+from dtmt_tf.layers.readout import Readout
+from dtmt_tf.layers.seeds import SeedStream
+from dtmt_tf.layers.transition_rnn import TransitionRNN
+
+__all__ = [
+    "BidirectionalEncoder",
+    "DecoderCell",
+    "MultiHeadAdditiveAttention",
+    "Readout",
+    "SeedStream",
+    "TokenEmbedding",
+    "TransitionRNN",
+    "positional_signal",
+]

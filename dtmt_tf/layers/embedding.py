@@ -1,0 +1,87 @@
+"""Word embeddings with a bias and the positional signal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def positional_signal(positions: Any, dim: int, dtype: Any = "float32") -> Any:
+    """Sines and cosines of the position, scaled by 1/sqrt(dim).
+
+    `dim^(-1/2) [sin(p f_0) .. sin(p f_{E/2-1}), cos(p f_0) .. cos(p f_{E/2-1})]` with
+    `f_i = exp(-i ln(10000) / (E/2 - 1))`; sines in the first half, cosines in the second, an odd
+    `dim` padded with one zero. (Meng and Zhang, 2019, *Positional Encoding*.)
+
+    Args:
+        positions: Integers of any shape `[...]`, the first word being 0.
+        dim: Embedding size, E.
+        dtype: Type of the result.
+
+    Returns:
+        Shape `[..., E]`.
+    """
+    half = dim // 2
+    rates = ops.exp(ops.arange(half, dtype=dtype) * (-math.log(10000.0) / max(half - 1, 1)))
+    angles = ops.cast(positions, dtype)[..., None] * rates
+    waves = [ops.sin(angles), ops.cos(angles)]
+    if dim % 2:
+        waves.append(ops.zeros_like(angles[..., :1]))
+    return ops.concatenate(waves, axis=-1) * (dim**-0.5)
+
+
+class TokenEmbedding(keras.layers.Layer):
+    """Table row + bias vector + positional signal, then dropout.
+
+    Args:
+        vocab_size: Rows of the table, V.
+        dim: Embedding size, E.
+        dropout_rate: Fraction of elements dropped in training, in [0, 1).
+        use_positional_signal: Whether positions are marked.
+        initializer: Initialiser of table and bias.
+
+    Call arguments:
+        ids: Token ids, `[...]`.
+        positions: Position of each token, broadcastable to `[...]`.
+        training: Whether dropout is active.
+        seeds: A `keras.random.SeedGenerator` for the dropout mask.
+
+    Returns:
+        Shape `[..., E]`.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        dropout_rate: float = 0.0,
+        use_positional_signal: bool = True,
+        initializer: Any = "uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.dim = dim
+        self.dropout_rate = dropout_rate
+        self.use_positional_signal = use_positional_signal
+        self.initializer = initializer
+
+    def build(self, *_: Any) -> None:
+        """Creates the table `[V, E]` and the bias `[E]`."""
+        self.table = self.add_weight(
+            name="table", shape=(self.vocab_size, self.dim), initializer=self.initializer
+        )
+        self.bias = self.add_weight(name="bias", shape=(self.dim,), initializer=self.initializer)
+
+    def call(self, ids: Any, positions: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Looks up, adds, drops."""
+        embedded = ops.take(self.table, ids, axis=0) + self.bias
+        if self.use_positional_signal:
+            embedded = embedded + positional_signal(positions, self.dim, self.compute_dtype)
+        if training and self.dropout_rate:
+            embedded = keras.random.dropout(embedded, self.dropout_rate, seed=seeds)
+        return embedded

@@ -1,0 +1,30 @@
+"""Architectures and their presets."""
+
+from dtmt_tf.config import ModelConfig
+from dtmt_tf.models.dtmt import DTMT, DTMTConfig
+from dtmt_tf.models.translation_model import TranslationModel
+
+
+def _deep(depth: int, **settings: int | str) -> DTMTConfig:
+    """DTMT with the same depth in all three modules."""
+    depths = {f"{module}_depth": depth for module in ("encoder", "query", "decoder")}
+    return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
+
+
+MODELS: dict[str, ModelConfig] = {
+    "shallow_rnmt": _deep(0, encoder_cell="gru", query_cell="gru", decoder_cell="gru"),
+    "dtmt1": _deep(1),
+    "dtmt2": _deep(2),
+    "dtmt3": _deep(3),
+    "dtmt4": _deep(4),
+    "dtmt_tiny": _deep(1, embedding_dim=128, units=128, num_heads=4),
+    "dtmt_small": _deep(1, embedding_dim=256, units=256, num_heads=8),
+}
+
+__all__ = [
+    "DTMT",
+    "MODELS",
+    "DTMTConfig",
+    "ModelConfig",
+    "TranslationModel",
+]

@@ -1,0 +1,279 @@
+"""DTMT: a bidirectional deep-transition encoder and a deep-transition decoder with attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.cells import AbstractRNNCell, DeepTransitionCell, GRUCell, LGRUCell, TGRUCell
+from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.layers import (
+    BidirectionalEncoder,
+    DecoderCell,
+    MultiHeadAdditiveAttention,
+    Readout,
+    TokenEmbedding,
+    TransitionRNN,
+)
+from dtmt_tf.models.diagnostics import gate_means
+from dtmt_tf.models.translation_model import TranslationModel
+
+CELLS: dict[str, type[AbstractRNNCell]] = {"gru": GRUCell, "lgru": LGRUCell}
+
+
+@dataclass(frozen=True)
+class DTMTConfig(ModelConfig):
+    """Settings of DTMT; the defaults are DTMT#4 of the paper."""
+
+    embedding_dim: int = 1024
+    units: int = 1024  # of every cell
+    num_heads: int = 16
+    context_dim: int | None = None  # width of the attention's result; none: 2 * units, the paper's
+    encoder_cell: str = "lgru"  # or "gru"
+    query_cell: str = "lgru"
+    decoder_cell: str = "lgru"
+    encoder_depth: int = 4  # T-GRUs after the first cell; 0 is the shallow counterpart
+    query_depth: int = 4
+    decoder_depth: int = 4
+    use_positional_signal: bool = True
+    use_layer_norm: bool = True
+    use_gru_candidate_bias: bool = False  # the paper's counts say no
+    initializer_range: float = 0.08  # uniform, for every tensor but the norms
+
+    def __post_init__(self) -> None:
+        for name in ("embedding_dim", "units", "num_heads"):
+            if (value := getattr(self, name)) < 1:
+                raise UserError(f"`model.{name}` should be positive. Received: {value}.")
+        if self.units % self.num_heads:
+            raise UserError(
+                "`model.units` should be divisible by `model.num_heads`. "
+                f"Received: {self.units} and {self.num_heads}."
+            )
+        for module in ("encoder", "query", "decoder"):
+            cell, depth = getattr(self, f"{module}_cell"), getattr(self, f"{module}_depth")
+            if cell not in CELLS:
+                names = " or ".join(sorted(CELLS))
+                raise UserError(f"`model.{module}_cell` should be {names}. Received: {cell!r}.")
+            if depth < 0:
+                raise UserError(
+                    f"`model.{module}_depth` should not be negative. Received: {depth}."
+                )
+
+    def build(
+        self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
+    ) -> DTMT:
+        """Returns the model with its weights made; dropout rates and seed are `training`'s."""
+        model = DTMT(self, source_vocab_size, target_vocab_size, training)
+        model.build()
+        return model
+
+
+@keras.saving.register_keras_serializable("dtmt_tf")
+class DTMT(TranslationModel):
+    """Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2.
+
+    Three transition modules, each one cell that reads an input and then T-GRUs: the encoder's (one
+    in each direction), the query transition before the attention, the decoder transition after it.
+
+    Args:
+        config: Sizes and switches.
+        source_vocab_size: Source vocabulary, V_s.
+        target_vocab_size: Target vocabulary, V_t.
+        training: Gives the dropout rates and the initialiser's seed.
+    """
+
+    def __init__(
+        self,
+        config: DTMTConfig,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        training: TrainingConfig,
+    ) -> None:
+        super().__init__(name="dtmt")
+        self.config = config
+        self.annotations_dim = 2 * config.units
+        seeds = iter(range(training.seed * 1000, (training.seed + 1) * 1000))
+
+        def initializer() -> Any:  # a fresh seed for each layer
+            limit = config.initializer_range
+            return keras.initializers.RandomUniform(-limit, limit, seed=next(seeds))
+
+        def transition(name: str, cell: str, depth: int) -> DeepTransitionCell:
+            options: dict[str, Any] = {
+                "dropout_rate": training.candidate_dropout_rate,
+                "use_layer_norm": config.use_layer_norm,
+            }
+            if cell == "gru":
+                first_options = {"use_candidate_bias": config.use_gru_candidate_bias}
+            else:
+                first_options = {}
+            first = CELLS[cell](
+                config.units, name=cell, initializer=initializer(), **options, **first_options
+            )
+            others = [
+                TGRUCell(config.units, name=f"tgru_{k}", initializer=initializer(), **options)
+                for k in range(1, depth + 1)
+            ]
+            return DeepTransitionCell([first, *others], name=name)
+
+        def embedding(name: str, vocab_size: int) -> TokenEmbedding:
+            return TokenEmbedding(
+                vocab_size,
+                config.embedding_dim,
+                dropout_rate=training.embedding_dropout_rate,
+                use_positional_signal=config.use_positional_signal,
+                initializer=initializer(),
+                name=name,
+            )
+
+        self.source_embedding = embedding("source_embedding", source_vocab_size)
+        self.target_embedding = embedding("target_embedding", target_vocab_size)
+        self.encoder = BidirectionalEncoder(
+            transition("forward", config.encoder_cell, config.encoder_depth),
+            transition("backward", config.encoder_cell, config.encoder_depth),
+            name="encoder",
+        )
+        self.initial_state = keras.layers.Dense(
+            config.units,
+            activation="tanh",
+            kernel_initializer=initializer(),
+            bias_initializer=initializer(),
+            name="initial_state",
+        )
+        attention = MultiHeadAdditiveAttention(
+            config.num_heads,
+            config.units,
+            config.context_dim or self.annotations_dim,
+            initializer=initializer(),
+            name="attention",
+        )
+        self.cell = DecoderCell(
+            transition("query", config.query_cell, config.query_depth),
+            attention,
+            transition("transition", config.decoder_cell, config.decoder_depth),
+            self.annotations_dim,
+            name="decoder",
+        )
+        self.decoder = TransitionRNN(self.cell, return_sequences=True, name="decoder")
+        self.readout = Readout(
+            config.units,
+            target_vocab_size,
+            dropout_rate=training.output_dropout_rate,
+            initializer=initializer(),
+            name="readout",
+        )
+
+    def build(self, *_: Any) -> None:
+        """Makes all weights."""
+        embedded_shape = (None, None, self.config.embedding_dim)
+        self.source_embedding.build()
+        self.target_embedding.build()
+        self.encoder.build(embedded_shape)
+        self.initial_state.build((None, self.annotations_dim))
+        self.decoder.build(embedded_shape)
+        self.readout.build((None, self.config.embedding_dim + self.cell.output_size))
+
+    def annotate(
+        self, source_ids: Any, training: bool = False, seeds: Any = None
+    ) -> tuple[Any, Any]:
+        """Returns the decoder's first state `[B, H]` and the attention's memory of the sources."""
+        mask = ops.not_equal(source_ids, PAD_ID)
+        positions = ops.arange(ops.shape(source_ids)[1])
+        embedded = self.source_embedding(source_ids, positions, training=training, seeds=seeds)
+        annotations = self.encoder(embedded, mask, training=training, seeds=seeds)
+        lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)
+        mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)  # padding is zero
+        return self.initial_state(mean), self.cell.attention.remember(annotations, mask)
+
+    def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Embeddings of the previous words: each at its own position, then moved right by one.
+
+        The first word has no predecessor and gets the zero vector: no <bos>, bias or signal.
+        """
+        positions = ops.arange(ops.shape(target_ids)[1])
+        embedded = self.target_embedding(target_ids, positions, training=training, seeds=seeds)
+        return ops.concatenate([ops.zeros_like(embedded[:, :1]), embedded[:, :-1]], axis=1)
+
+    def features(
+        self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
+    ) -> Any:
+        """See the base class: `[y_{t-1} ; s_t ; c_t]`, `[B, T, E + H + C]`."""
+        state, memory = self.annotate(source_ids, training, seeds)
+        embedded = self.shifted_embeddings(target_ids, training, seeds)
+        outputs = self.decoder(
+            embedded, initial_state=[state, *memory], training=training, seeds=seeds
+        )
+        return ops.concatenate([embedded, outputs], axis=-1)
+
+    def encode(self, source_ids: Any) -> tuple[Any, Any]:
+        """See the base class."""
+        state, memory = self.annotate(source_ids)
+        position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
+        return {"state": state[:, None], "position": position}, memory
+
+    def advance(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """See the base class."""
+        hidden, memory = state
+        position = hidden["position"]
+        embedded = self.target_embedding(ids, position - 1)
+        embedded = ops.where((position > 0)[..., None], embedded, 0.0)
+        batch, beams = ops.shape(ids)
+
+        def rows(tensor: Any) -> Any:  # [B, K, F] -> [B * K, F]
+            return ops.reshape(tensor, (-1, tensor.shape[-1]))
+
+        outputs, (new_state, *_) = self.cell(rows(embedded), [rows(hidden["state"]), *memory])
+        logits = self.readout(ops.concatenate([rows(embedded), outputs], axis=-1))
+        logits = ops.reshape(logits, (batch, beams, logits.shape[-1]))
+        new_state = ops.reshape(new_state, (batch, beams, self.config.units))
+        return logits, ({"state": new_state, "position": position + 1}, memory)
+
+    def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
+        """See the base class."""
+        mask = ops.not_equal(source_ids, PAD_ID)
+        target_mask = ops.not_equal(target_ids, PAD_ID)
+        positions = ops.arange(ops.shape(source_ids)[1])
+        embedded = self.source_embedding(source_ids, positions)
+        first, memory = self.annotate(source_ids)
+        forward, backward = ops.split(memory[0], 2, axis=-1)
+        nothing = ops.zeros_like(forward[:, :1])
+        features = self.features(source_ids, target_ids)
+        shifted, states, context = ops.split(
+            features, [self.config.embedding_dim, self.config.embedding_dim + self.config.units], -1
+        )
+        before = {
+            "forward": ops.concatenate([nothing, forward[:, :-1]], axis=1),
+            "backward": ops.concatenate([backward[:, 1:], nothing], axis=1),
+            "query": ops.concatenate([first[:, None], states[:, :-1]], axis=1),
+        }
+        gates: dict[str, Any] = {}
+
+        def look(name: str, module: Any, inputs: Any, previous: Any, real: Any) -> Any:
+            means, after = gate_means(module, inputs, previous, real)
+            gates.update({f"{name}/{gate}": mean for gate, mean in means.items()})
+            return after
+
+        look("forward", self.encoder.forward.transition, embedded, before["forward"], mask)
+        look("backward", self.encoder.backward.transition, embedded, before["backward"], mask)
+        query = look("query", self.cell.query, shifted, before["query"], target_mask)
+        look("transition", self.cell.transition, context, query, target_mask)
+        _, weights = self.cell.attention(query, memory)
+        return gates, ops.mean(weights, axis=-1)
+
+    def parts(self) -> dict[str, list[Any]]:
+        """See the base class."""
+        return {
+            "source embedding": [self.source_embedding],
+            "target embedding": [self.target_embedding],
+            "encoder": [self.encoder],
+            "initial state": [self.initial_state],
+            "query transition": [self.cell.query],
+            "attention": [self.cell.attention],
+            "decoder transition": [self.cell.transition],
+            "readout": [self.readout.hidden],
+            "softmax": [self.readout.logits],
+        }

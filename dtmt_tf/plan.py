@@ -1,0 +1,53 @@
+"""What an experiment costs, without its corpus."""
+
+from __future__ import annotations
+
+from dtmt_tf.config import Experiment
+from dtmt_tf.data.batch import bucket_bounds
+
+BYTES = 4  # float32
+
+
+def dry_run(experiment: Experiment) -> str:
+    """Builds the model and describes it.
+
+    Returns:
+        Parameters by part, memory for weights and optimiser, sentences in a batch by bucket, and
+        the phases of the learning rate.
+    """
+    data, training = experiment.data, experiment.training
+    source_size = data.source_vocab_size
+    target_size = source_size if data.joint_vocabulary else data.target_vocab_size
+    model = experiment.model.build(source_size, target_size, training)  # type: ignore[attr-defined]
+    counts = model.parameter_counts()
+    total = sum(counts.values())
+    lines = [
+        f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
+        f"{target_size:,}",
+        "",
+        "parameters",
+    ]
+    lines += [f"  {name:<20} {count:>13,}" for name, count in counts.items()]
+    lines += [f"  {'total':<20} {total:>13,}", "", "memory of each replica"]
+    for name, copies in (("weights", 1), ("Adam moments", 2), ("gradients", 1)):
+        lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
+    bounds = bucket_bounds(data.max_length)
+    slices = training.schedule_replicas
+    n = training.schedule_replicas
+    lines += [
+        "  and the activations of one batch",
+        "",
+        f"batches of {data.max_tokens_per_batch:,} padded tokens for each replica and "
+        f"{training.accumulation_steps} accumulation step(s)",
+        "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
+        "  sentences        "
+        + " ".join(f"{max(1, data.max_tokens_per_batch // bound):>5}" for bound in bounds[::4]),
+        f"  the schedule is made for {slices} replica(s); on d devices, "
+        f"--set training.accumulation_steps={slices}/d gives its batch",
+        "",
+        f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
+        f"  rate {training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
+        f"{n * training.schedule_warmup:,}, falling from {training.schedule_decay_start // n:,}, "
+        f"{training.learning_rate / 2:.1e} at {training.schedule_decay_end // n:,}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,306 @@
+"""A run: one experiment's folder, and the road from its corpus to its exported model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, Experiment, Task, from_dict, to_dict
+from dtmt_tf.data.check import format_findings
+from dtmt_tf.data.pipeline import TrainingSet, encode_lines
+from dtmt_tf.data.splits import Pairs, load_splits
+from dtmt_tf.data.statistics import HEADER, describe
+from dtmt_tf.decoding import make_search, translate_lines, translate_texts
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import Scores, score_hypotheses, write_json
+from dtmt_tf.export import export_saved_model
+from dtmt_tf.files import write_atomically
+from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.tasks import TASKS
+from dtmt_tf.text import Vocabulary
+from dtmt_tf.training import (
+    CheckpointFolder,
+    Outcome,
+    Summaries,
+    Trainer,
+    TrainingStep,
+    load_weights,
+)
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
+NUM_SAMPLES = 4  # pairs shown at validation
+
+
+class Run:
+    """One experiment below `saved_models/<task>/<name>/`.
+
+    `train/` holds settings, sub-words, checkpoints and TensorBoard's records; numbered folders
+    beside it are exported models, as TensorFlow Serving wants them.
+
+    Args:
+        experiment: The settings.
+        folder: Where the run lives.
+        data_dir: Where the user keeps data sets.
+        cache_dir: Where downloads go.
+        origins: Where each setting comes from, for the record.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        data_dir: Path | None,
+        cache_dir: Path,
+        origins: Mapping[str, str] | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self.folder = folder
+        self.data_dir = data_dir
+        self.cache_dir = cache_dir
+        self.origins = origins or {}
+        self.work = folder / "train"
+        training = experiment.training
+        self.checkpoints = CheckpointFolder(
+            self.work / "checkpoints", training.keep_last, training.keep_best
+        )
+
+    @classmethod
+    def open(cls, folder: Path, data_dir: Path | None, cache_dir: Path) -> Run:
+        """Opens a run that was begun before, with its own settings.
+
+        Raises:
+            UserError: If there is none.
+        """
+        path = folder / "train" / "experiment.json"
+        if not path.exists():
+            raise UserError(f"{folder} holds no run. pipelines/train.py makes one.")
+        record = json.loads(path.read_text())
+        values = record["settings"]
+        model_class = type(MODELS[values["model_name"]])
+        return cls(from_dict(values, model_class), folder, data_dir, cache_dir, record["origins"])
+
+    @property
+    def task(self) -> Task:
+        """The run's task."""
+        return TASKS[self.experiment.task]
+
+    @cached_property
+    def splits(self) -> dict[str, Pairs]:
+        """The corpus, checked; findings are logged."""
+        splits, findings = load_splits(
+            self.experiment.data, self.task, self.data_dir, self.cache_dir
+        )
+        sizes = ", ".join(f"{len(pairs[0]):,} {name}" for name, pairs in splits.items())
+        logger.info("Pairs: %s", sizes)
+        if findings:
+            logger.warning("The data check found:\n%s", format_findings(findings))
+        return splits
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The sub-words, trained on first use and kept."""
+        if not (self.work / Vocabulary.FILES[0]).exists():
+            logger.info("Training sub-words")
+            Vocabulary.train(*self.splits["train"], self.experiment.data).save(self.work)
+        return Vocabulary.load(self.work)
+
+    def record_settings(self) -> None:
+        """Writes `experiment.json`: settings, where they come from, versions."""
+        versions = {name: metadata.version(name) for name in PACKAGES}
+        record = {
+            "settings": to_dict(self.experiment),
+            "origins": dict(self.origins),
+            "versions": {"python": platform.python_version(), **versions},
+        }
+        write_atomically(self.work / "experiment.json", json.dumps(record, indent=2).encode())
+
+    def restart(self) -> None:
+        """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def statistics(self) -> str:
+        """Returns a table of the corpus in sub-words."""
+        rows = [HEADER]
+        languages = self.experiment.data.source_language, self.experiment.data.target_language
+        subwords = self.vocabulary.source, self.vocabulary.target
+        for name, pairs in self.splits.items():
+            for language, lines, side in zip(languages, pairs, subwords, strict=True):
+                ids = encode_lines(lines, side.encode)
+                rows.append(describe(name, language, ids, side.size))
+        return "\n".join(rows)
+
+    def build_model(self) -> TranslationModel:
+        """Returns the model with fresh weights, the same for the same seed."""
+        # Every initialiser has its own seed. tf.random.set_seed is not for us: it empties
+        # TensorFlow's kernel cache, and with it goes the sub-word models' resource.
+        sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        model = self.experiment.model.build(*sizes, self.experiment.training)  # type: ignore[attr-defined]
+        return model
+
+    def translate_function(self, model: TranslationModel) -> Callable[[Any], tuple[Any, Any]]:
+        """Returns strings `[B]` -> translations and scores, by the model's present weights."""
+        search = make_search(model.encode, model.advance, self.experiment.decoding, EOS_ID)
+        source, target = self.vocabulary.source, self.vocabulary.target
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return translate_texts(texts, source, target, search)
+
+        return translate
+
+    def train(self, devices: Sequence[str] | None = None) -> Outcome:
+        """Trains, or goes on training.
+
+        Args:
+            devices: Devices for `tf.distribute.MirroredStrategy`; all GPUs, or the CPU, by default.
+        """
+        experiment = self.experiment
+        data, training = experiment.data, experiment.training
+        strategy = tf.distribute.MirroredStrategy(devices)
+        vocabulary = self.vocabulary
+        training_set = TrainingSet(
+            *self.splits["train"],
+            vocabulary.source.encode,
+            vocabulary.target.encode,
+            data.max_length,
+        )
+        with strategy.scope():
+            model = self.build_model()
+        step = TrainingStep(model, training, strategy)
+        summaries = Summaries(
+            self.work / "tensorboard", [variable.path for variable in model.trainable_variables]
+        )
+        validation = self.splits.get("validation")
+        if validation is None:
+            logger.warning("No validation pairs: no BLEU, no early stopping.")
+        translate = self.translate_function(model)
+
+        def validate() -> tuple[dict[str, float], list[tuple[str, str, str]]]:
+            sources, references = validation or ([], [])
+            translations = self.translate(sources, translate, "validation")
+            scores = self.score(translations, references)
+            values = {"bleu": scores.bleu, "chrf": scores.chrf}
+            if scores.exact_match is not None:
+                values["exact_match"] = scores.exact_match
+            rows = zip(sources, references, translations, strict=True)
+            return values, list(rows)[:NUM_SAMPLES]
+
+        trainer = Trainer(
+            step,
+            training_set,
+            self.checkpoints,
+            summaries,
+            validate if validation else None,
+            lambda at: self._inspect(model, summaries, at),
+            to_dict(experiment),
+            data.max_length,
+            data.max_tokens_per_batch,
+        )
+        done = trainer.restore()
+        self.record_settings()
+        logger.info(
+            "%s parameters; %s updates an epoch; %s",
+            f"{sum(model.parameter_counts().values()):,}",
+            f"{trainer.plan.batches_per_epoch:,}",
+            f"resuming after update {done:,}" if done else "starting",
+        )
+        return trainer.run()
+
+    def _inspect(self, model: TranslationModel, summaries: Summaries, step: int) -> None:
+        """Writes gate means and attention of the first pairs."""
+        split = self.splits.get("validation") or self.splits["train"]
+        subwords = self.vocabulary.source, self.vocabulary.target
+        ids = [
+            encode_lines(lines[:NUM_SAMPLES], side.encode)
+            for lines, side in zip(split, subwords, strict=True)
+        ]
+        gates, attention = model.inspect(ids[0].to_tensor(), ids[1].to_tensor())
+        words = [
+            [text.decode() for text in side.tokenizer.id_to_string(ids[k][row]).numpy()]
+            for row in range(ids[0].nrows())
+            for k, side in enumerate(subwords)
+        ]
+        values = {name: float(value) for name, value in gates.items()}
+        summaries.inspection(step, values, attention.numpy(), words)
+
+    def best_model(self) -> tuple[TranslationModel, list[int]]:
+        """Returns the model with the weights that count, and the steps they are the mean of.
+
+        Raises:
+            UserError: If there is no checkpoint.
+        """
+        training = self.experiment.training
+        steps = self.checkpoints.last(1)
+        if not steps:
+            raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
+        if training.average == "best":
+            history = self.checkpoints.load(steps[0]).history
+            steps = self.checkpoints.best(training.average_count, history) or steps
+        elif training.average == "last":
+            steps = self.checkpoints.last(training.average_count)
+        model = self.build_model()
+        load_weights(model, self.checkpoints.average(steps))
+        return model, steps
+
+    def translate(
+        self, lines: list[str], translate: Callable[[Any], tuple[Any, Any]], progress: str
+    ) -> list[str]:
+        """Translates lines with a progress bar."""
+        return translate_lines(lines, translate, self.experiment.decoding.batch_size, progress)[0]
+
+    def score(self, translations: list[str], references: list[str]) -> Scores:
+        """Scores translations as the task wants it."""
+        return score_hypotheses(
+            translations, references, **dataclasses.asdict(self.experiment.evaluation)
+        )
+
+    def evaluate(self, split: str) -> Scores:
+        """Translates a split with the best weights and scores it.
+
+        Side effects:
+            Writes `train/<split>.txt` (the translations) and `train/scores.json`.
+        """
+        if split not in self.splits:
+            raise UserError(f"There is no {split} part. Name its files with data.{split}_source.")
+        model, steps = self.best_model()
+        sources, references = self.splits[split]
+        translations = self.translate(sources, self.translate_function(model), split)
+        scores = self.score(translations, references)
+        write_atomically(
+            self.work / f"{split}.txt", "".join(f"{line}\n" for line in translations).encode()
+        )
+        path = self.work / "scores.json"
+        records = json.loads(path.read_text()) if path.exists() else {}
+        records[split] = {
+            **dataclasses.asdict(scores),
+            "checkpoint_steps": steps,
+            "parameters": sum(model.parameter_counts().values()),
+            "decoding": dataclasses.asdict(self.experiment.decoding),
+        }
+        write_json(path, records)
+        return scores
+
+    def export(self) -> Path:
+        """Exports the best weights; returns the version's folder."""
+        model, steps = self.best_model()
+        records = {}
+        for name in ("experiment.json", "scores.json"):
+            path = self.work / name
+            if path.exists():
+                records[name] = json.loads(path.read_text())
+        logger.info("Exporting the mean of updates %s", ", ".join(map(str, steps)))
+        return export_saved_model(
+            model, self.vocabulary, self.experiment.decoding, self.folder, records
+        )

@@ -1,0 +1,5 @@
+"""Strings to ids and back."""
+
+from dtmt_tf.text.subword import Subwords, Vocabulary, train_subwords
+
+__all__ = ["Subwords", "Vocabulary", "train_subwords"]

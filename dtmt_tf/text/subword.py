@@ -1,0 +1,134 @@
+"""SentencePiece sub-words: trained by its library, applied by tensorflow-text in the graph."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+
+logger = logging.getLogger(__name__)
+
+
+def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
+    """Trains a BPE model; returns it in SentencePiece's own format.
+
+    Ids start with <pad>, <eos>, <unk>. Text is normalised by `data.normalization` alone: blanks
+    are kept as they are.
+
+    Args:
+        lines: Training text.
+        vocab_size: Number of sub-words, the three special ones included.
+        data: Gives the normalisation and what characters count.
+
+    Raises:
+        UserError: If the text holds too little for so large a vocabulary.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=UNK_ID,
+            bos_id=-1,
+            pad_piece="<pad>",
+            eos_piece="<eos>",
+            normalization_rule_name=data.normalization,
+            remove_extra_whitespaces=False,
+            character_coverage=data.character_coverage,
+            split_digits=data.split_digits,
+            byte_fallback=data.byte_fallback,
+            max_sentence_length=65536,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
+            "Try a smaller data.source_vocab_size (and data.target_vocab_size)."
+        ) from error
+    return model.getvalue()
+
+
+class Subwords:
+    """A sub-word model of one language, as graph operations.
+
+    Args:
+        model: What `train_subwords` returned.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self.tokenizer = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        self.size = int(self.tokenizer.vocab_size())
+
+    def encode(self, texts: Any) -> tf.RaggedTensor:
+        """Turns strings `[B]` into ids, each row ending in <eos>."""
+        ids = self.tokenizer.tokenize(texts)
+        end = tf.fill([ids.nrows(), 1], EOS_ID)
+        return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
+
+    def decode(self, ids: Any) -> tf.Tensor:
+        """Turns ids `[B, T]` into plain text `[B]`; <pad> and <eos> leave no trace."""
+        ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
+        return self.tokenizer.detokenize(ids)
+
+
+class Vocabulary:
+    """The sub-words of both languages.
+
+    Args:
+        source: Sub-words of the source.
+        target: Sub-words of the target; the same object if joint.
+    """
+
+    FILES = ("source.spm", "target.spm")
+
+    def __init__(self, source: Subwords, target: Subwords) -> None:
+        self.source = source
+        self.target = target
+
+    @classmethod
+    def train(cls, source: list[str], target: list[str], data: DataConfig) -> Vocabulary:
+        """Trains one joint model, or one for each side, on the training text."""
+        if data.joint_vocabulary:
+            joint = Subwords(train_subwords([*source, *target], data.source_vocab_size, data))
+            return cls(joint, joint)
+        return cls(
+            Subwords(train_subwords(source, data.source_vocab_size, data)),
+            Subwords(train_subwords(target, data.target_vocab_size, data)),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Writes `source.spm` and `target.spm` (equal, if joint)."""
+        for name, subwords in zip(self.FILES, (self.source, self.target), strict=True):
+            write_atomically(folder / name, subwords.model)
+
+    @classmethod
+    def load(cls, folder: Path) -> Vocabulary:
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: If a file is missing.
+        """
+        models = []
+        for name in cls.FILES:
+            path = folder / name
+            if not path.exists():
+                raise UserError(f"{path} is missing. pipelines/prepare.py makes it.")
+            models.append(path.read_bytes())
+        source = Subwords(models[0])
+        return cls(source, source if models[0] == models[1] else Subwords(models[1]))

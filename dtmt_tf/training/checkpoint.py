@@ -1,0 +1,129 @@
+"""Checkpoints: one file with everything, complete or absent."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+
+META = "meta"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on.
+
+    Args:
+        step: Updates done.
+        weights: Model weights by path.
+        optimizer: Optimiser variables, in its order.
+        history: One record for each validation so far: step, bleu and more.
+        settings: The experiment, as plain values.
+    """
+
+    step: int
+    weights: Mapping[str, np.ndarray]
+    optimizer: Sequence[np.ndarray]
+    history: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Any]
+
+
+class CheckpointFolder:
+    """The checkpoints of a run, `step-00002000.npz` and so on.
+
+    Args:
+        folder: Where they lie.
+        keep_last: How many of the newest are kept.
+        keep_best: How many of those with the best validation BLEU are kept besides.
+    """
+
+    def __init__(self, folder: Path, keep_last: int, keep_best: int) -> None:
+        self.folder = folder
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+
+    def path(self, step: int) -> Path:
+        """File of a step."""
+        return self.folder / f"step-{step:08d}.npz"
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, oldest first."""
+        return sorted(
+            int(path.stem.removeprefix("step-")) for path in self.folder.glob("step-*.npz")
+        )
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Writes a checkpoint, then removes those that are neither new nor good enough.
+
+        Side effects:
+            Files in the folder. A crash leaves the older checkpoints as they were.
+        """
+        meta = {
+            "step": checkpoint.step,
+            "history": list(checkpoint.history),
+            "settings": checkpoint.settings,
+        }
+        arrays = {f"model/{name}": value for name, value in checkpoint.weights.items()}
+        arrays |= {f"optimizer/{k:04d}": value for k, value in enumerate(checkpoint.optimizer)}
+        arrays[META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+
+        def write(file: BinaryIO) -> None:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+        path = self.path(checkpoint.step)
+        write_atomically(path, write)
+        kept = {*self.last(self.keep_last), *self.best(self.keep_best, checkpoint.history)}
+        for step in self.steps():
+            if step not in kept:
+                self.path(step).unlink()
+        return path
+
+    def last(self, count: int) -> list[int]:
+        """The newest steps."""
+        return self.steps()[-count:]
+
+    def best(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The steps with the best validation BLEU, of those that have a checkpoint."""
+        present = set(self.steps())
+        scored = [record for record in history if record["step"] in present]
+        scored.sort(key=lambda record: (record["bleu"], record["step"]), reverse=True)
+        return sorted(record["step"] for record in scored[:count])
+
+    def load(self, step: int) -> Checkpoint:
+        """Reads the checkpoint of a step.
+
+        Raises:
+            UserError: If the file is damaged.
+        """
+        path = self.path(step)
+        try:
+            with np.load(path) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            meta = json.loads(arrays.pop(META).tobytes())
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{path} is damaged ({error}). Remove it to go on from the one before."
+            ) from error
+        weights = {
+            name.removeprefix("model/"): value
+            for name, value in arrays.items()
+            if name.startswith("model/")
+        }
+        optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
+        return Checkpoint(meta["step"], weights, optimizer, meta["history"], meta["settings"])
+
+    def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
+        """Returns the mean of the model weights of several checkpoints."""
+        total: dict[str, np.ndarray] = {}
+        for step in steps:
+            for name, value in self.load(step).weights.items():
+                total[name] = total.get(name, 0.0) + value.astype(np.float64)
+        return {name: (value / len(steps)).astype(np.float32) for name, value in total.items()}

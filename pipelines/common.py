@@ -1,0 +1,133 @@
+"""What the pipelines share: arguments, settings, and errors without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's own start-up lines
+
+from dtmt_tf.config import Experiment, resolve  # noqa: E402
+from dtmt_tf.errors import UserError  # noqa: E402
+
+DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
+DEFAULT_TASK = "cldr_ende"
+
+
+def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """Returns a parser with the arguments that name a run."""
+    from dtmt_tf.models import MODELS
+    from dtmt_tf.tasks import TASKS
+
+    result = argparse.ArgumentParser(
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group = result.add_argument_group("which run")
+    group.add_argument(
+        "--task",
+        default=DEFAULT_TASK,
+        metavar="NAME",
+        help=f"one of {', '.join(TASKS)} (default: %(default)s)",
+    )
+    group.add_argument(
+        "--model", metavar="NAME", help=f"one of {', '.join(MODELS)} (default: the task's)"
+    )
+    group.add_argument("--name", help="name of the run (default: the model's)")
+    group.add_argument(
+        "--output-dir",
+        type=Path,
+        default=ROOT / "saved_models",
+        metavar="DIR",
+        help="runs lie at DIR/<task>/<name> (default: saved_models)",
+    )
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get(DATA_DIR_VARIABLE),
+        help="where data sets lie; what is missing is downloaded "
+        f"(default: the environment variable {DATA_DIR_VARIABLE})",
+    )
+    return result
+
+
+def add_set(group: argparse.ArgumentParser) -> None:
+    """Adds `--set` to a parser."""
+    group.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="SECTION.NAME=VALUE",
+        help="change settings; --show-config lists them",
+    )
+
+
+def run_folder(args: argparse.Namespace) -> Path:
+    """Returns the folder of the run that the arguments name."""
+    from dtmt_tf.tasks import TASKS
+
+    task = _choose(args.task, TASKS, "task")
+    return args.output_dir / task.name / (args.name or args.model or task.model)
+
+
+def data_dir(args: argparse.Namespace) -> Path | None:
+    """Returns the data directory, if one is named.
+
+    Raises:
+        UserError: If it does not exist.
+    """
+    if args.data_dir is None:
+        return None
+    folder = Path(args.data_dir)
+    if not folder.is_dir():
+        raise UserError(f"--data-dir (or {DATA_DIR_VARIABLE}): {folder} is not a directory.")
+    return folder
+
+
+def cache_dir() -> Path:
+    """Returns where downloads are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dtmt_tf"
+
+
+def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
+    """Resolves task, model and `--set` into settings and their origins."""
+    from dtmt_tf.models import MODELS
+    from dtmt_tf.tasks import TASKS
+
+    task = _choose(args.task, TASKS, "task")
+    name = args.model or task.model
+    return resolve(task, name, _choose(name, MODELS, "model"), args.set)
+
+
+def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
+    if name not in choices:
+        raise UserError(f"Unknown {kind} {name!r}. Choose one of {', '.join(choices)}.")
+    return choices[name]
+
+
+def main(command: Callable[[], int | None]) -> None:
+    """Runs a command; mistakes of the user end with exit code 2 and no traceback."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    try:
+        code = command() or 0
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:  # the reader of our output left
+        sys.stderr.close()
+        code = 141
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        code = 130
+    sys.exit(code)

@@ -1,0 +1,77 @@
+"""Scores a trained run, or compares files of translations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import common
+
+
+def command() -> int:
+    """Translates and scores a split, or scores files."""
+    parser = common.parser(
+        "Score a run on one of its parts, with sacreBLEU's signatures; or score files of\n"
+        "translations against references, several of them by paired bootstrap.",
+        "examples:\n"
+        "  python pipelines/evaluate.py --task multi30k_ende --split validation\n"
+        "  python pipelines/evaluate.py --references ref.de --hypotheses base.de new.de\n",
+    )
+    parser.add_argument(
+        "--split",
+        default="test",
+        choices=["train", "validation", "test"],
+        help="default: %(default)s",
+    )
+    group = parser.add_argument_group("files instead of a run")
+    group.add_argument("--references", type=Path, metavar="FILE", help="the right translations")
+    group.add_argument(
+        "--hypotheses",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="translations; the first file is the baseline",
+    )
+    group.add_argument(
+        "--tokenize",
+        default="13a",
+        help="sacreBLEU tokenizer; none for tokenised text (default: %(default)s)",
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
+    args = parser.parse_args()
+
+    from dtmt_tf.data.corpus import read_lines
+    from dtmt_tf.errors import UserError
+    from dtmt_tf.evaluation import (
+        compare_systems,
+        format_comparison,
+        format_scores,
+        score_hypotheses,
+        write_json,
+    )
+    from dtmt_tf.run import Run
+
+    records: object
+    if args.hypotheses or args.references:
+        if not (args.hypotheses and args.references):
+            raise UserError("--hypotheses and --references go together.")
+        references = read_lines(args.references)
+        systems = {str(path): read_lines(path) for path in args.hypotheses}
+        if len(systems) > 1:
+            records = compare_systems(systems, references, tokenize=args.tokenize)
+            print(format_comparison(records))
+        else:
+            hypotheses = next(iter(systems.values()))
+            records = score_hypotheses(hypotheses, references, tokenize=args.tokenize)
+            print(format_scores(records))
+    else:
+        run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
+        records = run.evaluate(args.split)
+        print(format_scores(records))
+        print(f"\nTranslations: {run.work / (args.split + '.txt')}")
+    if args.json:
+        write_json(args.json, records)
+    return 0
+
+
+if __name__ == "__main__":
+    common.main(command)

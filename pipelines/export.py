@@ -1,0 +1,25 @@
+"""Exports a trained run as a SavedModel."""
+
+from __future__ import annotations
+
+import common
+
+
+def command() -> int:
+    """Averages checkpoints, exports."""
+    parser = common.parser(
+        "Export a run's weights as saved_models/<task>/<name>/<version>/, a SavedModel that\n"
+        "takes and returns strings. The version is the next free number.",
+        "example:\n  python pipelines/export.py --task multi30k_ende\n",
+    )
+    args = parser.parse_args()
+
+    from dtmt_tf.run import Run
+
+    run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
+    print(f"Exported to {run.export()}")
+    return 0
+
+
+if __name__ == "__main__":
+    common.main(command)

@@ -1,0 +1,180 @@
+import pytest
+
+from dtmt_tf.data.check import Finding, Limits, check_files, check_pairs, format_findings
+from dtmt_tf.data.cldr import render_corpus
+from dtmt_tf.errors import UserError
+
+GOOD = {
+    "train": (b"one\ntwo\nthree\n", b"eins\nzwei\ndrei\n"),
+    "validation": (b"four\n", b"vier\n"),
+    "test": (b"five\nsix\n", "fünf\nsechs\n".encode()),
+}
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """Writes splits to files named such as `train.en` and checks them."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_and_check(splits, limits=None):
+        files = {}
+        for split, contents in splits.items():
+            files[split] = tmp_path / f"{split}.en", tmp_path / f"{split}.de"
+            for path, content in zip(files[split], contents, strict=True):
+                path.write_bytes(content)
+        relative = {
+            split: tuple(path.relative_to(tmp_path) for path in pair)
+            for split, pair in files.items()
+        }
+        return check_files(relative, limits)
+
+    return write_and_check
+
+
+def test_a_clean_corpus_has_no_findings(check):
+    assert check(GOOD) == []
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_single_split_can_be_checked(check, split):
+    assert check({split: GOOD[split]}) == []
+
+
+@pytest.mark.parametrize(
+    "train, finding",
+    [
+        (
+            (b"one\nt\x1bwo\n\x07three\n", b"eins\nzwei\ndrei\n"),
+            Finding("control character", "warning", "train.en", 2, 2, "control character"),
+        ),
+        (
+            (b"one\ntwo\n", "eins\nzw\u0085ei\n".encode()),
+            Finding("control character", "warning", "train.de", 2, 1, "control character"),
+        ),
+        (
+            (b"one\ntwo\n\n", "eins\n \u00a0\ndrei\n".encode()),
+            Finding("blank line", "warning", "train.de", 2, 1, "blank line"),
+        ),
+        (
+            (b"one\ntwo\none\none\n", b"eins\nzwei\neins\neins\n"),
+            Finding("duplicate", "warning", "train.en", 3, 2, "repeats an earlier pair"),
+        ),
+        (
+            (b"one\ntaxi\n", b"eins\ntaxi\n"),
+            Finding("copy", "warning", "train.en", 2, 1, "source and target are the same"),
+        ),
+        (
+            (b"one\nab\n", b"eins\n" + b"x" * 20 + b"\n"),
+            Finding("length ratio", "warning", "train.en", 2, 1, "one side over 9 times longer"),
+        ),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Finding) else "",
+)
+def test_each_flaw_is_located_and_counted(check, train, finding):
+    assert finding in check({"train": train})
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        (b"a\tb\n", b"c\td\n"),
+        (b"one\r\ntwo\r\n", b"eins\nzwei\n"),
+        ("\u0100\u00a0\u4e80\n".encode(), "c\u2028\U00010085\n".encode()),
+        (b"ab\n", b"x" * 18 + b"\n"),
+        (b"ab\n", b"x" * 19 + b"\n"),
+        (b"abc\n", ("ä" * 27 + "\n").encode()),
+        (b"one\none\n", b"eins\nein\n"),
+    ],
+    ids=["tab", "crlf", "high bytes", "ratio 9", "short", "characters not bytes", "two targets"],
+)
+def test_harmless_text_is_not_reported(check, train):
+    assert check({"train": train}) == []
+
+
+def test_length_limits_can_be_set(check):
+    train = {"train": (b"ab\n", b"xxxxxxx\n")}
+    assert check(train) == []
+    found = check(train, Limits(max_length_ratio=3, min_characters=4))
+    assert [finding.message for finding in found] == ["one side over 3 times longer"]
+
+
+def test_held_out_sources_seen_in_training_are_counted(check):
+    found = check(
+        GOOD
+        | {
+            "validation": (b"two\n", b"anders\n"),
+            "test": (b"five\nthree\none\none\n", b"a\nb\nc\nd\n"),
+        }
+    )
+    assert found == [
+        Finding(
+            "overlap", "warning", "validation.en", 1, 1,
+            "validation source is also in the training set",
+        ),
+        Finding("overlap", "warning", "test.en", 2, 3, "test source is also in the training set"),
+    ]  # fmt: skip
+
+
+def test_blank_lines_are_no_overlap_and_no_duplicates(check):
+    found = check({"train": (b"one\n\n\n", b"eins\n\n\n"), "test": (b"two\n\n", b"zwei\n\n")})
+    assert {finding.kind for finding in found} == {"blank line"}
+
+
+@pytest.mark.parametrize(
+    "split, contents, message",
+    [
+        ("train", (b"a\nb\nc\n", b"d\n"), "train.en:2: lines beyond the 1 of train.de (2)"),
+        ("test", (b"one\n", b"eins\nzwei\n"), "test.de:2: lines beyond the 1 of test.en (1)"),
+        ("train", (b"one\nna\xefve\n", b"eins\nzwei\n"), "train.en:2: not UTF-8 (1)"),
+        ("train", (b"one\ntwo\n", b"eins\n\xed\xa0\x80\n"), "train.de:2: not UTF-8 (1)"),
+        ("train", (b"a\nb\0\n", b"c\nd\n"), "train.en:2: NUL character; is this a text file? (1)"),
+        ("test", (b"", b""), "test.en:1: no usable pair in the test set; lines read (0)"),
+        ("train", (b"one\n\n", b"\nzwei\n"),
+         "train.en:1: no usable pair in the train set; lines read (2)"),
+    ],
+)  # fmt: skip
+def test_fatal_faults_stop_the_run_and_are_located(check, split, contents, message):
+    with pytest.raises(UserError) as error:
+        check(GOOD | {split: contents})
+    assert str(error.value).splitlines() == ["The data cannot be used:", message]
+
+
+def test_all_fatal_faults_are_listed_at_once(check):
+    with pytest.raises(UserError) as error:
+        check({"train": (b"\xff\none\n", b"a\nb\nc\n"), "test": (b"two\n\n", b"\0\n\n")})
+    assert str(error.value).splitlines() == [
+        "The data cannot be used:",
+        "train.en:1: not UTF-8 (1)",
+        "train.de:3: lines beyond the 2 of train.en (1)",
+        "test.en:1: no usable pair in the test set; lines read (2)",
+        "test.de:1: NUL character; is this a text file? (1)",
+    ]
+
+
+def test_no_split_at_all_is_an_error():
+    with pytest.raises(UserError, match="There is no data"):
+        check_pairs({})
+
+
+def test_sentences_in_memory_are_checked_alike():
+    found = check_pairs({"train": (["one", "two", "two"], ["eins", "zw\nei", "zw\nei"])})
+    assert format_findings(found) == (
+        "train source:3: repeats an earlier pair (1)\ntrain target:2: control character (2)"
+    )
+    with pytest.raises(UserError, match="train source:1: not UTF-8"):
+        check_pairs({"train": (["\ud800"], ["a"])})
+
+
+def test_the_embedded_corpus_is_clean():
+    sizes = {"train": 2_000, "validation": 200, "test": 200}
+    assert check_pairs(render_corpus("en", "de", sizes, seed=1)) == []
+
+
+def test_a_report_has_one_line_for_each_finding():
+    findings = [
+        Finding("copy", "warning", "a.en", 7, 1234, "source and target are the same"),
+        Finding("blank line", "warning", "a.de", 9, 1, "blank line"),
+    ]
+    assert format_findings(findings) == (
+        "a.en:7: source and target are the same (1,234)\na.de:9: blank line (1)"
+    )

@@ -1,0 +1,170 @@
+import gzip
+import hashlib
+import lzma
+
+import pytest
+
+from dtmt_tf.config import RemoteFile
+from dtmt_tf.data.corpus import read_lines, read_parallel, resolve_file
+from dtmt_tf.errors import UserError
+
+TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
+
+
+def remote(tmp_path, content=TEXT, path="news/train.de", url=None):
+    served = tmp_path / "server" / "train.de"
+    if url is None:
+        served.parent.mkdir(exist_ok=True)
+        served.write_bytes(content)
+        url = served.as_uri()
+    return RemoteFile(path=path, url=url, sha256=hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize(
+    "suffix, pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
+)
+def test_plain_and_packed_files_have_the_same_lines(tmp_path, suffix, pack):
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(pack(TEXT))
+    assert read_lines(path) == ["Guten Tag.", "Äpfel und Birnen"]
+
+
+@pytest.mark.parametrize(
+    "content, lines",
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\r\nb\r\r\n", ["a", "b\r"]),
+        (b"a\rb\nc\r", ["a\rb", "c\r"]),
+        ("a\u2028b\x0bc\x0cd\x1ce\u0085f\n".encode(), ["a\u2028b\x0bc\x0cd\x1ce\u0085f"]),
+        ("e\u0301 \u00e9\n".encode(), ["e\u0301 \u00e9"]),
+    ],
+)
+def test_lines_end_at_newline_bytes_alone(tmp_path, content, lines):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert read_lines(path) == lines
+
+
+def test_invalid_utf8_is_located(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(UserError, match=r"a\.txt:2: byte 0xef at position 3 of the line"):
+        read_lines(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"Cannot read .*none\.txt: No such file"):
+        read_lines(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize("damage", [lambda data: data[:-6], lambda data: b"no archive"])
+def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(damage(pack(TEXT)))
+    with pytest.raises(UserError, match=r"a\.[gx]z is damaged"):
+        read_lines(path)
+
+
+def test_parallel_files_are_read_side_by_side(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\nzwei")
+    assert read_parallel(tmp_path / "a", tmp_path / "b") == (["one", "two"], ["eins", "zwei"])
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_unequal_line_counts_show_both_and_the_first_surplus_line(tmp_path, longer_first):
+    long, short = tmp_path / "long", tmp_path / "short"
+    long.write_text("one\ntwo\nthree\n")
+    short.write_text("eins\n")
+    paths = (long, short) if longer_first else (short, long)
+    with pytest.raises(UserError) as error:
+        read_parallel(*paths)
+    message = str(error.value)
+    assert message.startswith(f"{paths[0]} and {paths[1]} differ in their number of lines")
+    assert ("3 and 1;" if longer_first else "1 and 3;") in message
+    assert message.endswith(f"{long}:2: two")
+
+
+def test_the_data_directory_comes_before_the_cache(tmp_path):
+    file = remote(tmp_path)
+    for directory in ("data", "cache"):
+        (tmp_path / directory / "news").mkdir(parents=True)
+        (tmp_path / directory / "news/train.de").write_bytes(TEXT)
+    found = resolve_file(file, tmp_path / "data", tmp_path / "cache")
+    assert found == tmp_path / "data/news/train.de"
+    assert resolve_file(file, None, tmp_path / "cache") == tmp_path / "cache/news/train.de"
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_packed_file_is_found_by_the_hash_of_its_text(tmp_path, suffix, pack):
+    packed = tmp_path / f"data/news/train.de{suffix}"
+    packed.parent.mkdir(parents=True)
+    packed.write_bytes(pack(TEXT))
+    assert resolve_file(remote(tmp_path), tmp_path / "data", tmp_path / "cache") == packed
+
+
+def test_a_missing_file_is_downloaded_once(tmp_path):
+    file = remote(tmp_path)
+    found = resolve_file(file, tmp_path / "data", tmp_path / "cache")
+    assert found == tmp_path / "cache/news/train.de"
+    assert found.read_bytes() == TEXT
+    (tmp_path / "server/train.de").unlink()
+    assert resolve_file(file, None, tmp_path / "cache") == found
+    assert [path.name for path in found.parent.iterdir()] == ["train.de"]
+
+
+def test_a_packed_download_keeps_its_suffix(tmp_path):
+    (tmp_path / "train.de.gz").write_bytes(gzip.compress(TEXT))
+    file = remote(tmp_path, url=(tmp_path / "train.de.gz").as_uri())
+    found = resolve_file(file, None, tmp_path / "cache")
+    assert found == tmp_path / "cache/news/train.de.gz"
+    assert read_lines(found) == ["Guten Tag.", "Äpfel und Birnen"]
+
+
+@pytest.mark.parametrize("place", ["data", "cache"])
+def test_a_changed_file_is_refused_with_both_hashes(tmp_path, place):
+    file = remote(tmp_path)
+    changed = tmp_path / place / "news/train.de"
+    changed.parent.mkdir(parents=True)
+    changed.write_bytes(b"other\n")
+    with pytest.raises(UserError) as error:
+        resolve_file(file, tmp_path / "data", tmp_path / "cache")
+    message = str(error.value)
+    assert str(changed) in message
+    assert f"expected SHA-256 {file.sha256}" in message
+    assert f"found SHA-256    {hashlib.sha256(b'other' + bytes([10])).hexdigest()}" in message
+    assert "Replace it by the original file" in message
+    assert changed.exists()
+
+
+def test_a_wrong_download_leaves_nothing_behind(tmp_path):
+    file = remote(tmp_path)
+    (tmp_path / "server/train.de").write_bytes(TEXT[:-1])
+    with pytest.raises(UserError, match="not the file that was expected"):
+        resolve_file(file, None, tmp_path / "cache")
+    assert list((tmp_path / "cache/news").iterdir()) == []
+
+
+def test_a_truncated_archive_is_a_wrong_file(tmp_path):
+    (tmp_path / "train.de.xz").write_bytes(lzma.compress(TEXT)[:-9])
+    file = remote(tmp_path, url=(tmp_path / "train.de.xz").as_uri())
+    with pytest.raises(UserError, match="the file is damaged"):
+        resolve_file(file, None, tmp_path / "cache")
+    assert list((tmp_path / "cache/news").iterdir()) == []
+
+
+def test_without_network_the_error_says_where_to_put_the_file(tmp_path):
+    url = "http://127.0.0.1:9/train.de"
+    file = remote(tmp_path, url=url)
+    with pytest.raises(UserError) as error:
+        resolve_file(file, tmp_path / "data", tmp_path / "cache")
+    message = str(error.value)
+    for part in (url, str(tmp_path / "data/news/train.de"), "--data-dir", "DTMT_DATA_DIR"):
+        assert part in message
+    with pytest.raises(UserError, match="<directory>/news/train.de .*name <directory> by"):
+        resolve_file(file, None, tmp_path / "cache")
+    assert list((tmp_path / "cache/news").iterdir()) == []

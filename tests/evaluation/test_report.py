@@ -1,0 +1,106 @@
+"""Reports are whole, readable and at most 80 columns wide."""
+
+import json
+import os
+import stat
+
+import pytest
+
+from dtmt_tf.evaluation import (
+    Scores,
+    SystemScore,
+    format_comparison,
+    format_scores,
+    write_json,
+)
+
+SCORES = Scores(
+    bleu=41.0249,
+    bleu_signature="nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
+    precisions=(71.04, 47.5, 34.3, 24.5),
+    brevity_penalty=0.9991,
+    hypothesis_length=12092,
+    reference_length=12103,
+    chrf=66.666,
+    chrf_signature="nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
+    exact_match=7.5,
+    num_sentences=1000,
+)
+LONG_SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+RECORDS = [
+    SystemScore("one checkpoint", 40.0, 39.98, 1.234, None, LONG_SIGNATURE),
+    SystemScore("average of the last ten checkpoints", 41.02, 41.0, 1.2, 0.0123, LONG_SIGNATURE),
+]
+
+
+def test_scores_are_shown_with_their_signatures():
+    assert format_scores(SCORES).split("\n") == [
+        "sentences    1000",
+        "BLEU         41.02",
+        "  precisions 71.0 / 47.5 / 34.3 / 24.5",
+        "  brevity    0.999",
+        "  lengths    12092 hypothesis tokens, 12103 reference tokens, ratio 0.999",
+        "  signature  nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
+        "chrF2        66.67",
+        "  signature  nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
+        "exact match  7.50%",
+    ]
+
+
+def test_comparison_is_a_table_below_which_stands_the_signature():
+    assert format_comparison(RECORDS).split("\n") == [
+        "system                          BLEU   change   mean and 95% interval    p-value",
+        "-" * 80,
+        "one checkpoint                 40.00 baseline            39.98 ± 1.23",
+        "average of the last ten c...   41.02    +1.02            41.00 ± 1.20     0.0123",
+        "  signature  nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|",
+        "             version:2.6.0",
+    ]
+
+
+def test_a_table_of_short_names_is_narrow():
+    lines = format_comparison([RECORDS[0], SystemScore("b", 1.0, 1.0, 0.1, 1.0, "s")]).split("\n")
+    assert lines[1] == "-" * (len("one checkpoint") + 52)
+    assert lines[3].startswith("b ")
+    assert lines[3].endswith("1.00 ± 0.10     1.0000")
+
+
+def test_json_holds_every_field_and_utf_8(tmp_path):
+    path = tmp_path / "new folder" / "scores.json"
+    write_json(path, {"tst": SCORES, "Vergleich ü": RECORDS})
+    text = path.read_text(encoding="utf-8")
+    assert "Vergleich ü" in text
+    data = json.loads(text)
+    assert data["tst"]["bleu"] == 41.0249
+    assert data["tst"]["precisions"] == [71.04, 47.5, 34.3, 24.5]
+    assert data["tst"]["bleu_signature"] == SCORES.bleu_signature
+    assert data["Vergleich ü"][0]["p_value"] is None
+    assert data["Vergleich ü"][1]["p_value"] == 0.0123
+
+
+def test_json_has_the_users_ordinary_permissions(tmp_path):
+    (tmp_path / "plain").write_text("")
+    write_json(tmp_path / "scores.json", SCORES)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "scores.json")]
+    assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, function):
+    path = tmp_path / "scores.json"
+    write_json(path, {"bleu": 1.0})
+
+    def fail(*unused_args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_json(path, {"bleu": 2.0})
+    assert json.loads(path.read_text()) == {"bleu": 1.0}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_not_a_number_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="Out of range"):
+        write_json(tmp_path / "scores.json", {"bleu": float("nan")})
+    assert list(tmp_path.iterdir()) == []

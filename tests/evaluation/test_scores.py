@@ -1,0 +1,240 @@
+"""Scores agree with sacreBLEU's command line and carry their conditions."""
+
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import compare_systems, score_hypotheses
+
+REFERENCES = [
+    "Zwei Männer stehen am Herd und bereiten Essen zu.",
+    "Ein Mädchen in einem Karateanzug bricht ein Brett mit einem Tritt.",
+    "Leute reparieren das Dach eines Hauses.",
+    "Ein Boston Terrier läuft über saftig-grünes Gras vor einem weißen Zaun.",
+]
+HYPOTHESES = [
+    "Zwei Männer stehen am Herd und kochen Essen.",
+    "Ein Mädchen in einem Karateanzug bricht ein Brett mit einem Tritt.",
+    "leute reparieren das Dach des Hauses.",
+    "Ein Hund läuft über das grüne Gras vor einem Zaun.",
+]
+# The two texts above, tokenised and lower-cased.
+TOKENISED_REFERENCES = [line[:-1].lower() + " ." for line in REFERENCES]
+TOKENISED_HYPOTHESES = [line[:-1].lower() + " ." for line in HYPOTHESES]
+VERSION = sacrebleu.__version__
+
+
+def _run_sacrebleu(tmp_path, references, systems, *options):
+    """Returns what the sacreBLEU command line prints as JSON."""
+    paths = []
+    for name, lines in {"references": references, **systems}.items():
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        paths.append(str(path))
+    command = [sys.executable, "-m", "sacrebleu", paths[0], "-i", *paths[1:]]
+    command += ["--format", "json", "--width", "6", *options]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
+def test_identical_text_scores_one_hundred():
+    scores = score_hypotheses(REFERENCES, REFERENCES, exact_match=True)
+    assert scores.bleu == pytest.approx(100.0)
+    assert scores.chrf == pytest.approx(100.0)
+    assert scores.exact_match == 100.0
+    assert scores.precisions == pytest.approx((100.0,) * 4)
+    assert scores.brevity_penalty == 1.0
+    assert scores.num_sentences == 4
+
+
+def test_known_values_of_a_small_set():
+    scores = score_hypotheses(HYPOTHESES, REFERENCES)
+    # Counted by hand, the final full stops being tokens of their own.
+    assert (scores.hypothesis_length, scores.reference_length) == (9 + 12 + 7 + 11, 41)
+    assert scores.precisions[0] == pytest.approx(100 * (8 + 12 + 5 + 8) / 39)
+    assert scores.brevity_penalty == pytest.approx(math.exp(1 - 41 / 39))
+    # Printed once by the command line of sacreBLEU 2.6.0.
+    assert scores.precisions[1:] == pytest.approx((65.714286, 51.612903, 44.444444), abs=1e-5)
+    assert scores.bleu == pytest.approx(56.774029, abs=1e-5)
+    assert scores.chrf == pytest.approx(72.220614, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "settings", "options"),
+    [
+        (HYPOTHESES, REFERENCES, {}, []),
+        (HYPOTHESES, REFERENCES, {"lowercase": True}, ["-lc", "--chrf-lowercase"]),
+        (
+            TOKENISED_HYPOTHESES,
+            TOKENISED_REFERENCES,
+            {"tokenize": "none"},
+            ["--tokenize", "none", "--force"],
+        ),
+    ],
+    ids=["cased-13a", "lowercase-13a", "tokenised"],
+)
+def test_scores_and_signatures_equal_those_of_the_command_line(
+    tmp_path, hypotheses, references, settings, options
+):
+    scores = score_hypotheses(hypotheses, references, **settings)
+    bleu, chrf = _run_sacrebleu(
+        tmp_path, references, {"system": hypotheses}, "-m", "bleu", "chrf", *options
+    )
+    assert scores.bleu == pytest.approx(bleu["score"], abs=1e-5)
+    assert scores.bleu_signature == bleu["signature"]
+    assert scores.chrf == pytest.approx(chrf["score"], abs=1e-5)
+    assert scores.chrf_signature == chrf["signature"]
+    assert (
+        f"hyp_len = {scores.hypothesis_length} ref_len = {scores.reference_length}"
+        in (bleu["verbose_score"])
+    )
+    assert f"BP = {scores.brevity_penalty:.3f}" in bleu["verbose_score"]
+
+
+def test_signatures_name_the_conditions():
+    scores = score_hypotheses(HYPOTHESES, REFERENCES)
+    assert scores.bleu_signature == (
+        f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{VERSION}"
+    )
+    assert scores.chrf_signature == (
+        f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{VERSION}"
+    )
+    tokenised = score_hypotheses(TOKENISED_HYPOTHESES, TOKENISED_REFERENCES, tokenize="none")
+    assert tokenised.bleu_signature == (
+        f"nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:{VERSION}"
+    )
+
+
+def test_case_counts_unless_lowercase_is_asked_for():
+    shouted = [line.upper() for line in REFERENCES[:3]]
+    cased = score_hypotheses(shouted, REFERENCES[:3], exact_match=True)
+    uncased = score_hypotheses(shouted, REFERENCES[:3], lowercase=True, exact_match=True)
+    assert cased.bleu < 10.0
+    assert cased.exact_match == 0.0
+    assert uncased.bleu == pytest.approx(100.0)
+    assert uncased.chrf == pytest.approx(100.0)
+    assert uncased.exact_match == 100.0
+    assert "case:lc" in uncased.bleu_signature
+    assert "case:lc" in uncased.chrf_signature
+
+
+def test_exact_match_is_a_percentage_of_sentences_and_optional():
+    assert score_hypotheses(HYPOTHESES, REFERENCES).exact_match is None
+    assert score_hypotheses(HYPOTHESES, REFERENCES, exact_match=True).exact_match == 25.0
+    padded = [" " + REFERENCES[0] + "\n", "", *REFERENCES[2:]]
+    assert score_hypotheses(padded, REFERENCES, exact_match=True).exact_match == 75.0
+
+
+def test_no_warning_about_tokenised_text_when_that_is_the_convention(caplog):
+    # sacreBLEU warns from one hundred lines on.
+    tokenised = TOKENISED_HYPOTHESES * 30
+    references = TOKENISED_REFERENCES * 30
+    with caplog.at_level(logging.WARNING, logger="sacrebleu"):
+        logging.getLogger("sacrebleu").addHandler(caplog.handler)
+        try:
+            score_hypotheses(tokenised, references, tokenize="none")
+            assert caplog.records == []
+            score_hypotheses(tokenised, references)
+            assert "tokenized period" in caplog.text
+        finally:
+            logging.getLogger("sacrebleu").removeHandler(caplog.handler)
+
+
+def test_unequal_counts_are_named():
+    with pytest.raises(UserError, match=r"hypotheses and the references .*: 3 and 4"):
+        score_hypotheses(HYPOTHESES[:3], REFERENCES)
+    with pytest.raises(UserError, match=r"system 'second' and the references .*: 3 and 4"):
+        compare_systems({"first": HYPOTHESES, "second": HYPOTHESES[:3]}, REFERENCES)
+
+
+def test_nothing_to_score_is_an_error():
+    with pytest.raises(UserError, match="nothing to score"):
+        score_hypotheses([], [])
+
+
+def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices():
+    with pytest.raises(UserError, match=r"'13b'.*13a, intl"):
+        score_hypotheses(HYPOTHESES, REFERENCES, tokenize="13b")
+
+
+def _systems():
+    """Returns references, and systems with a fifth and four fifths of the lines wrong."""
+    references = [f"Satz {i} hat viele gute alte Wörter und ein Ende ." for i in range(60)]
+    changed = [line.replace("gute", "nette") for line in references]
+    good = [changed[i] if i % 5 == 0 else references[i] for i in range(60)]
+    bad = [references[i] if i % 5 == 0 else changed[i] for i in range(60)]
+    return references, good, bad
+
+
+def test_the_better_system_scores_higher_and_the_difference_is_significant():
+    references, good, bad = _systems()
+    baseline, better = compare_systems({"bad": bad, "good": good}, references, samples=200)
+    assert (baseline.name, better.name) == ("bad", "good")
+    assert better.bleu > baseline.bleu + 10.0
+    assert baseline.p_value is None
+    assert better.p_value == pytest.approx(1 / 201)
+    assert better.mean == pytest.approx(better.bleu, abs=1.0)
+    assert 0.0 < better.confidence_interval < 10.0
+
+
+def test_a_difference_in_one_sentence_is_not_significant():
+    references, good, _ = _systems()
+    almost = [good[0] + " Ende", *good[1:]]
+    _, other = compare_systems({"good": good, "almost": almost}, references, samples=200)
+    assert other.p_value > 0.05
+
+
+def test_identical_systems_do_not_differ_significantly():
+    references, good, _ = _systems()
+    _, same = compare_systems({"good": good, "copy": list(good)}, references, samples=50)
+    assert same.p_value == 1.0
+
+
+def test_comparison_equals_that_of_the_command_line(tmp_path, monkeypatch):
+    references, good, bad = _systems()
+    middle = bad[:45] + good[45:]
+    systems = {"bad": bad, "middle": middle}
+    records = compare_systems(systems, references, tokenize="none", samples=100, seed=7)
+    assert "SACREBLEU_SEED" not in os.environ
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    options = ["-m", "bleu", "--tokenize", "none", "--force", "--paired-bs"]
+    printed = _run_sacrebleu(tmp_path, references, systems, *options, "--paired-bs-n", "100")
+    for record, row in zip(records, printed, strict=True):
+        bleu = row["BLEU"]
+        assert record.bleu == pytest.approx(bleu["score"], abs=1e-4)
+        assert record.mean == pytest.approx(bleu["mean"], abs=1e-4)
+        assert record.confidence_interval == pytest.approx(bleu["ci"], abs=1e-4)
+        assert record.p_value == pytest.approx(bleu["p_value"], abs=1e-4)
+        assert record.signature == (
+            f"nrefs:1|bs:100|seed:7|case:mixed|eff:no|tok:none|smooth:exp|version:{VERSION}"
+        )
+
+
+def test_the_seed_decides_the_resampling_and_the_environment_is_restored(monkeypatch):
+    references, good, bad = _systems()
+    systems = {"bad": bad, "good": good}
+    monkeypatch.setenv("SACREBLEU_SEED", "3")
+    first = compare_systems(systems, references, samples=50, seed=1)
+    assert compare_systems(systems, references, samples=50, seed=1) == first
+    assert compare_systems(systems, references, samples=50, seed=2)[1].mean != first[1].mean
+    assert os.environ["SACREBLEU_SEED"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("systems", "settings", "message"),
+    [
+        ({"only": HYPOTHESES}, {}, "at least one other system. Received: only"),
+        ({"a": HYPOTHESES, "b": HYPOTHESES}, {"samples": 0}, "positive. Received: 0, 12345"),
+        ({"a": HYPOTHESES, "b": HYPOTHESES}, {"seed": 0}, "positive. Received: 1000, 0"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_an_error(systems, settings, message):
+    with pytest.raises(UserError, match=message):
+        compare_systems(systems, REFERENCES, **settings)
