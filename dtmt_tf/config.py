@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -62,6 +63,11 @@ class DataConfig:
             value = getattr(self, name)
             _require(value >= 4, f"`data.{name}` should be at least 4. Received: {value}.")
         _require(
+            0.9 <= self.character_coverage <= 1,
+            "`data.character_coverage` should be in [0.9, 1]. "
+            f"Received: {self.character_coverage}.",
+        )
+        _require(
             self.max_tokens_per_batch >= 8,
             f"`data.max_tokens_per_batch` should be at least 8. "
             f"Received: {self.max_tokens_per_batch}.",
@@ -104,6 +110,8 @@ class TrainingConfig:
             "embedding_dropout_rate",
             "output_dropout_rate",
             "candidate_dropout_rate",
+            "adam_beta_1",
+            "adam_beta_2",
         ):
             value = getattr(self, name)
             _require(0 <= value < 1, f"`training.{name}` should be in [0, 1). Received: {value}.")
@@ -120,6 +128,14 @@ class TrainingConfig:
         ):
             value = getattr(self, name)
             _require(value >= 1, f"`training.{name}` should be at least 1. Received: {value}.")
+        for name in ("seed", "learning_rate_floor", "patience"):
+            value = getattr(self, name)
+            _require(value >= 0, f"`training.{name}` should not be negative. Received: {value}.")
+        for name in ("learning_rate", "adam_epsilon", "clip_norm"):
+            value = getattr(self, name)
+            _require(
+                0 < value < math.inf, f"`training.{name}` should be positive. Received: {value}."
+            )
         _require(
             0 <= self.schedule_decay_start < self.schedule_decay_end,
             "`training.schedule_decay_start` should be below `training.schedule_decay_end`. "
@@ -152,7 +168,10 @@ class DecodingConfig:
             _require(value >= 1, f"`decoding.{name}` should be at least 1. Received: {value}.")
         for name in ("length_penalty", "extra_length"):
             value = getattr(self, name)
-            _require(value >= 0, f"`decoding.{name}` should not be negative. Received: {value}.")
+            _require(
+                0 <= value < math.inf,
+                f"`decoding.{name}` should not be negative. Received: {value}.",
+            )
 
 
 @dataclass(frozen=True)
@@ -298,7 +317,12 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
         "evaluation": EvaluationConfig,
     }
     try:
-        sections: dict[str, Any] = {name: kind(**values[name]) for name, kind in kinds.items()}
+        sections: dict[str, Any] = {
+            name: kind(**{item.name: values[name][item.name] for item in dataclasses.fields(kind)})
+            for name, kind in kinds.items()
+        }
+        for name, kind in kinds.items():
+            kind(**values[name])  # refuses what it does not know
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
     except (KeyError, TypeError) as error:
         raise UserError(f"The saved settings do not fit this version: {error}.") from error
@@ -310,7 +334,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for section in SECTIONS:
         names = {**old.get(section, {}), **new.get(section, {})}
         for name in names:
-            before, after = old[section].get(name), new[section].get(name)
+            before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)
             if before != after:
                 rows.append(f"{section}.{name}: {before} -> {after}")
     return rows

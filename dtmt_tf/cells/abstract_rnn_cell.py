@@ -102,9 +102,11 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
 
     def step(self, prepared: Any, states: Any) -> tuple[Any, list[Any]]:
         """Returns `(output, new_states)` from `prepare`'s result and the states."""
-        size = self.projection_size
-        masks = prepared[..., size:] if prepared.shape[-1] > size else None
-        return self.update(prepared[..., :size], masks, states)
+        projected, masks = prepared, None
+        if prepared.shape[-1] > self.projection_size:
+            projected, masks = ops.split(prepared, [self.projection_size], axis=-1)
+            masks = ops.stop_gradient(masks)
+        return self.update(projected, masks, states)
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, list[Any]]:
         """One step, as `keras.layers.RNN` asks for it: `(output, new_states)`."""

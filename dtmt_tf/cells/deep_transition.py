@@ -44,11 +44,10 @@ class DeepTransitionCell(AbstractRNNCell):
 
     def build(self, inputs_shape: Any) -> None:
         """Builds the cells; all but the first see only the state."""
-        self.cells[0].build(inputs_shape)
-        self.cells[0].built = True
-        for cell in self.cells[1:]:
-            cell.build((inputs_shape[0], self.units))
-            cell.built = True
+        for k, cell in enumerate(self.cells):
+            if not cell.built:
+                cell.build(inputs_shape if k == 0 else (inputs_shape[0], self.units))
+                cell.built = True
 
     @property
     def projection_size(self) -> int:
@@ -86,6 +85,7 @@ class DeepTransitionCell(AbstractRNNCell):
         """Arguments that make an equal module."""
         return {
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "cells": [keras.saving.serialize_keras_object(cell) for cell in self.cells],
         }
 
@@ -93,4 +93,4 @@ class DeepTransitionCell(AbstractRNNCell):
     def from_config(cls, config: dict[str, Any]) -> DeepTransitionCell:
         """Rebuilds the cells, then the module."""
         cells = [keras.saving.deserialize_keras_object(cell) for cell in config["cells"]]
-        return cls(cells, name=config["name"])
+        return cls(cells, name=config["name"], dtype=config["dtype"])

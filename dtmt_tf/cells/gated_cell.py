@@ -38,6 +38,7 @@ class GatedCell(AbstractRNNCell):
             use_layer_norm=self.use_layer_norm,
             initializer=self.initializer,
             name="gates",
+            dtype=self.dtype_policy,
         )
 
     @property

@@ -72,6 +72,7 @@ class BatchPlan:
     def batch(self, step: int) -> np.ndarray:
         """Returns the pair numbers of the batch at a step, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.batches_per_epoch)
-        if self._epoch[0] != epoch:  # kept, not state: the same step always gives the same batch
-            self._epoch = epoch, self.epoch(epoch)
-        return self._epoch[1][position]
+        kept = self._epoch  # a cache, not state: the same step always gives the same batch
+        if kept[0] != epoch:
+            self._epoch = kept = epoch, self.epoch(epoch)
+        return kept[1][position]

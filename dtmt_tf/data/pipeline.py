@@ -46,9 +46,13 @@ class TrainingSet:
         encode_target: Encode,
         max_length: int,
     ) -> None:
+        if not source:
+            raise UserError("There is no training pair: the files are empty.")
         sides = encode_lines(source, encode_source), encode_lines(target, encode_target)
         lengths = np.maximum(*(side.row_lengths().numpy() for side in sides))
-        filled = np.minimum(*(side.row_lengths().numpy() for side in sides)) > 1
+        filled = np.array(
+            [bool(s.strip() and t.strip()) for s, t in zip(source, target, strict=True)]
+        )
         kept = (lengths <= max_length) & filled
         self.num_dropped = int(len(kept) - kept.sum())
         if not kept.any():

@@ -83,9 +83,7 @@ def beam_search(
 
     def advance(*loop_variables: Any) -> _Search:
         s = _Search(*loop_variables)
-        previous = tf.where(
-            s.time > 0, tf.gather(s.ids, tf.maximum(s.time - 1, 0), axis=2), tf.zeros([], tf.int32)
-        )
+        previous = tf.gather(s.ids, tf.maximum(s.time - 1, 0), axis=2)
         log_probs, (hidden, memory) = step(previous, s.state)
         vocab_size = log_probs.shape[-1]
         time = s.time + 1

@@ -4,6 +4,7 @@ from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
 from dtmt_tf.layers.decoder import DecoderCell
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
+from dtmt_tf.layers.initializers import UniformSeries
 from dtmt_tf.layers.readout import Readout
 from dtmt_tf.layers.seeds import SeedStream
 from dtmt_tf.layers.transition_rnn import TransitionRNN
@@ -16,5 +17,6 @@ __all__ = [
     "SeedStream",
     "TokenEmbedding",
     "TransitionRNN",
+    "UniformSeries",
     "positional_signal",
 ]

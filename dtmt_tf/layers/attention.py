@@ -34,7 +34,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         memory: What `remember` returned.
 
     Returns:
-        `(context, weights)`: `[B, Q, C]` and `[B, Q, S, N]`.
+        `(context, weights)`: `[B, Q, C]` and `[B, N, Q, S]`.
 
     Raises:
         ValueError: If `num_heads` does not divide `units`.
@@ -66,25 +66,35 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         self.output_bias = weight("output_bias", self.output_dim)
 
     def remember(self, annotations: Any, mask: Any) -> list[Any]:
-        """Returns the memory of a sentence: annotations, keys `[B, S, H]`, mask bias `[B, S]`."""
+        """Returns the memory of sentences: what of the attention does not depend on the query.
+
+        Args:
+            annotations: `[B, S, A]`.
+            mask: Bool `[B, S]`.
+
+        Returns:
+            Each head's slice of the annotations `[B, N, S, A/N]`, keys `[B, S, H]`, and the bias
+            `[B, S]` that takes padding out of the softmax.
+        """
+        batch, length = ops.shape(annotations)[:2]
+        width = annotations.shape[-1] // self.num_heads
+        values = ops.reshape(annotations, (batch, length, self.num_heads, width))
         bias = ops.where(mask, 0.0, MASKED_SCORE)
-        return [annotations, ops.matmul(annotations, self.key_kernel), bias]
+        keys = ops.matmul(annotations, self.key_kernel)
+        return [ops.transpose(values, (0, 2, 1, 3)), keys, bias]
 
     def call(self, query: Any, memory: list[Any]) -> tuple[Any, Any]:
         """Scores, normalises over the source, averages the annotations of each head."""
-        annotations, keys, bias = memory
-        heads = self.num_heads
+        values, keys, bias = memory
         queries = ops.matmul(query, self.query_kernel)
         mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, H]
         # v . (slice of each head), as one product with v on the block diagonal  [H, N]
         blocks = ops.reshape(
-            self.score[None, :, None] * ops.eye(heads, dtype=self.compute_dtype)[:, None, :],
-            (self.units, heads),
+            self.score[None, :, None] * ops.eye(self.num_heads, dtype=self.compute_dtype)[:, None],
+            (self.units, self.num_heads),
         )
-        scores = ops.matmul(mixed, blocks) + bias[:, None, :, None]
-        weights = ops.softmax(scores, axis=2)  # [B, Q, S, N]
-        batch, length = ops.shape(annotations)[:2]
-        values = ops.reshape(annotations, (batch, length, heads, annotations.shape[-1] // heads))
-        context = ops.einsum("bqsn,bsnd->bqnd", weights, values)
-        context = ops.reshape(context, (batch, -1, annotations.shape[-1]))
+        scores = ops.transpose(ops.matmul(mixed, blocks), (0, 3, 1, 2)) + bias[:, None, None]
+        weights = ops.softmax(scores, axis=-1)
+        context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))  # [B, Q, N, A/N]
+        context = ops.reshape(context, (*ops.shape(query)[:2], self.output_kernel.shape[0]))
         return ops.matmul(context, self.output_kernel) + self.output_bias, weights

@@ -25,12 +25,14 @@ def positional_signal(positions: Any, dim: int, dtype: Any = "float32") -> Any:
         Shape `[..., E]`.
     """
     half = dim // 2
-    rates = ops.exp(ops.arange(half, dtype=dtype) * (-math.log(10000.0) / max(half - 1, 1)))
-    angles = ops.cast(positions, dtype)[..., None] * rates
+    # in float32 whatever the result's type: bfloat16 can not tell positions above 256 apart
+    rates = ops.exp(ops.arange(half, dtype="float32") * (-math.log(10000.0) / max(half - 1, 1)))
+    positions = ops.cast(positions, "float32")[..., None]
+    angles = positions * rates
     waves = [ops.sin(angles), ops.cos(angles)]
     if dim % 2:
-        waves.append(ops.zeros_like(angles[..., :1]))
-    return ops.concatenate(waves, axis=-1) * (dim**-0.5)
+        waves.append(ops.zeros_like(positions))
+    return ops.cast(ops.concatenate(waves, axis=-1) * (dim**-0.5), dtype)
 
 
 class TokenEmbedding(keras.layers.Layer):

@@ -59,7 +59,7 @@ class TransitionRNN(keras.layers.RNN):
     """
 
     def __init__(self, cell: AbstractRNNCell, **kwargs: Any) -> None:
-        super().__init__(PreparedCell(cell), **kwargs)
+        super().__init__(PreparedCell(cell, dtype=cell.dtype_policy), **kwargs)
         self.transition = cell
 
     def call(

@@ -18,6 +18,7 @@ from dtmt_tf.layers import (
     Readout,
     TokenEmbedding,
     TransitionRNN,
+    UniformSeries,
 )
 from dtmt_tf.models.diagnostics import gate_means
 from dtmt_tf.models.translation_model import TranslationModel
@@ -96,11 +97,7 @@ class DTMT(TranslationModel):
         super().__init__(name="dtmt")
         self.config = config
         self.annotations_dim = 2 * config.units
-        seeds = iter(range(training.seed * 1000, (training.seed + 1) * 1000))
-
-        def initializer() -> Any:  # a fresh seed for each layer
-            limit = config.initializer_range
-            return keras.initializers.RandomUniform(-limit, limit, seed=next(seeds))
+        initializer = UniformSeries(config.initializer_range, training.seed)
 
         def transition(name: str, cell: str, depth: int) -> DeepTransitionCell:
             options: dict[str, Any] = {
@@ -112,10 +109,10 @@ class DTMT(TranslationModel):
             else:
                 first_options = {}
             first = CELLS[cell](
-                config.units, name=cell, initializer=initializer(), **options, **first_options
+                config.units, name=cell, initializer=initializer, **options, **first_options
             )
             others = [
-                TGRUCell(config.units, name=f"tgru_{k}", initializer=initializer(), **options)
+                TGRUCell(config.units, name=f"tgru_{k}", initializer=initializer, **options)
                 for k in range(1, depth + 1)
             ]
             return DeepTransitionCell([first, *others], name=name)
@@ -126,7 +123,7 @@ class DTMT(TranslationModel):
                 config.embedding_dim,
                 dropout_rate=training.embedding_dropout_rate,
                 use_positional_signal=config.use_positional_signal,
-                initializer=initializer(),
+                initializer=initializer,
                 name=name,
             )
 
@@ -140,15 +137,15 @@ class DTMT(TranslationModel):
         self.initial_state = keras.layers.Dense(
             config.units,
             activation="tanh",
-            kernel_initializer=initializer(),
-            bias_initializer=initializer(),
+            kernel_initializer=initializer,
+            bias_initializer=initializer,
             name="initial_state",
         )
         attention = MultiHeadAdditiveAttention(
             config.num_heads,
             config.units,
             config.context_dim or self.annotations_dim,
-            initializer=initializer(),
+            initializer=initializer,
             name="attention",
         )
         self.cell = DecoderCell(
@@ -163,7 +160,7 @@ class DTMT(TranslationModel):
             config.units,
             target_vocab_size,
             dropout_rate=training.output_dropout_rate,
-            initializer=initializer(),
+            initializer=initializer,
             name="readout",
         )
 
@@ -238,8 +235,8 @@ class DTMT(TranslationModel):
         target_mask = ops.not_equal(target_ids, PAD_ID)
         positions = ops.arange(ops.shape(source_ids)[1])
         embedded = self.source_embedding(source_ids, positions)
+        forward, backward = ops.split(self.encoder(embedded, mask), 2, axis=-1)
         first, memory = self.annotate(source_ids)
-        forward, backward = ops.split(memory[0], 2, axis=-1)
         nothing = ops.zeros_like(forward[:, :1])
         features = self.features(source_ids, target_ids)
         shifted, states, context = ops.split(
@@ -262,7 +259,7 @@ class DTMT(TranslationModel):
         query = look("query", self.cell.query, shifted, before["query"], target_mask)
         look("transition", self.cell.transition, context, query, target_mask)
         _, weights = self.cell.attention(query, memory)
-        return gates, ops.mean(weights, axis=-1)
+        return gates, ops.mean(weights, axis=1)
 
     def parts(self) -> dict[str, list[Any]]:
         """See the base class."""

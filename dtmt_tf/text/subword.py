@@ -58,7 +58,7 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
     except RuntimeError as error:
         raise UserError(
             f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
-            "Try a smaller data.source_vocab_size (and data.target_vocab_size)."
+            "See data.source_vocab_size, data.target_vocab_size and data.character_coverage."
         ) from error
     return model.getvalue()
 
@@ -82,7 +82,7 @@ class Subwords:
         return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
 
     def decode(self, ids: Any) -> tf.Tensor:
-        """Turns ids `[B, T]` into plain text `[B]`; <pad> and <eos> leave no trace."""
+        """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped."""
         ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
         return self.tokenizer.detokenize(ids)
 

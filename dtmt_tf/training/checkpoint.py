@@ -105,7 +105,7 @@ class CheckpointFolder:
         """
         path = self.path(step)
         try:
-            with np.load(path) as archive:
+            with path.open("rb") as file, np.load(file) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             meta = json.loads(arrays.pop(META).tobytes())
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:

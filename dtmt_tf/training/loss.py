@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,12 +35,23 @@ def smoothed_cross_entropy(
         The smoothed loss minus `smoothing_constant`, and the plain one, each `[N]`, in nats.
     """
     vocab_size = logits.shape[-1]
-    plain = tf.nn.sparse_softmax_cross_entropy_with_logits(target_ids, logits)
-    if not smoothing:
-        return plain, plain
     q = smoothing / (vocab_size - 1)
-    right = tf.gather(logits, target_ids, batch_dims=1)
-    # -sum_w log p_w over all words, from  -log p_w = (plain + right) - logit_w
-    every = vocab_size * (plain + right) - tf.reduce_sum(logits, axis=-1)
-    smoothed = (1 - smoothing - q) * plain + q * every
+    rest = 1 - smoothing - q  # what the right word has beyond its even share
+
+    @tf.custom_gradient  # one pass over [N, V] each way, nothing kept but log probabilities
+    def losses(logits: tf.Tensor) -> Any:
+        log_probs = tf.nn.log_softmax(logits)
+        plain = -tf.gather(log_probs, target_ids, batch_dims=1)
+        smoothed = rest * plain - q * tf.reduce_sum(log_probs, axis=-1)
+
+        def gradient(smoothed_gradient: tf.Tensor, plain_gradient: tf.Tensor) -> tf.Tensor:
+            # of the plain loss: p - onehot; of the smoothed one: p - q - rest * onehot
+            both = (smoothed_gradient + plain_gradient)[:, None]
+            words = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
+            dense = tf.exp(log_probs) * both - q * smoothed_gradient[:, None]
+            return tf.tensor_scatter_nd_sub(dense, words, rest * smoothed_gradient + plain_gradient)
+
+        return (smoothed, plain), gradient
+
+    smoothed, plain = losses(logits)
     return smoothed - smoothing_constant(vocab_size, smoothing), plain

@@ -1,0 +1,29 @@
+"""What every test shares: quiet TensorFlow, a seeded generator, a dtype policy that is put back."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+# two logical CPUs, before TensorFlow starts, for the tests of replicas
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+
+@pytest.fixture
+def rng():
+    """A generator with the same numbers in every test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def dtype_policy():
+    """Sets Keras's global policy until the end of the test: `dtype_policy("float64")`."""
+    before = keras.config.dtype_policy()
+    yield keras.config.set_dtype_policy
+    keras.config.set_dtype_policy(before)

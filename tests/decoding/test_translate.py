@@ -1,0 +1,157 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig
+from dtmt_tf.decoding import make_search, translate_lines, translate_texts
+from dtmt_tf.text import Subwords, train_subwords
+from tests.reference import numpy_dtmt as ref
+
+LINES = [
+    "ein kleiner Baum",
+    "",
+    "der Hund läuft schnell über die lange Brücke",
+    "   ",
+    "ja",
+    "zwei Bäume und drei Hunde",
+    "\t",
+    "Übung macht den Meister",
+    "nein",
+]
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    return Subwords(train_subwords(LINES * 5, 60, DataConfig()))
+
+
+class Toy:
+    """Reads the source word by word, `stride` words at a time, over and over again."""
+
+    def __init__(self, table, echo, stride):
+        self.table = np.asarray(table, np.float32)  # [V, V] logits of the word at this position
+        self.echo = np.asarray(echo, np.float32)  # [V, V] added for the previous word
+        self.stride = stride
+
+    def encode(self, source_ids):
+        hidden = tf.zeros([tf.shape(source_ids)[0], 1], tf.int32)
+        return hidden, (source_ids, tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32))
+
+    def advance(self, ids, state):
+        position, (source_ids, lengths) = state
+        word = tf.gather(source_ids, position * self.stride % lengths[:, None], batch_dims=1)
+        logits = tf.gather(self.table, word) + tf.gather(self.echo, ids)
+        return logits, (position + 1, (source_ids, lengths))
+
+
+def copying(size):
+    return Toy(12.0 * np.eye(size), np.zeros((size, size)), 1)
+
+
+def babbling(size):
+    random = np.random.default_rng(0)
+    table, echo = random.normal(size=(2, size, size)) * 4
+    table[:, EOS_ID] -= 4.0
+    return Toy(table, echo, 5)
+
+
+def make_translate(toy, subwords, **decoding):
+    search = make_search(toy.encode, toy.advance, DecodingConfig(**decoding), EOS_ID)
+    return tf.function(
+        lambda texts: translate_texts(texts, subwords, subwords, search),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+
+
+def test_a_copying_model_copies(subwords):
+    translate = make_translate(copying(subwords.size), subwords)
+    texts = [line for line in LINES if line.strip()]
+    translations, _ = translate(tf.constant(texts))
+    assert [text.decode() for text in translations.numpy()] == texts
+
+
+def test_blank_lines_give_empty_translations_with_score_zero(subwords):
+    translate = make_translate(babbling(subwords.size), subwords, extra_length=5)
+    translations, scores = translate_lines(LINES, translate, 32)
+    for line, text, score in zip(LINES, translations, scores, strict=True):
+        assert ((text, score) == ("", 0.0)) == (not line.strip())
+        assert (score < 0) == bool(line.strip())
+
+
+def test_no_texts_give_no_translations(subwords):
+    translate = make_translate(copying(subwords.size), subwords)
+    translations, scores = translate(tf.constant([], tf.string))
+    assert translations.shape == scores.shape == (0,)
+    assert translate_lines([], translate, 32) == ([], [])
+
+
+def test_search_uses_the_settings_and_normalises_logits(subwords):
+    toy = babbling(subwords.size)
+    text = "ja nein"
+    source = subwords.encode([text]).to_list()[0]
+
+    def log_prob_fn(prefix):
+        word = source[5 * len(prefix) % len(source)]
+        previous = prefix[-1] if prefix else 0
+        return ref.log_softmax(toy.table[word].astype(np.float64) + toy.echo[previous])
+
+    for beam, alpha, extra in ((1, 0.0, 0), (3, 1.0, 4), (4, 0.6, 12)):
+        decoding = DecodingConfig(beam_size=beam, length_penalty=alpha, extra_length=extra)
+        search = make_search(toy.encode, toy.advance, decoding, EOS_ID)
+        padded = tf.constant([[*source, 0, 0, 0]])
+        result = search(padded)
+        expected = ref.beam_search(
+            log_prob_fn, len(source), beam, alpha, subwords.size, EOS_ID, extra=extra
+        )
+        ids, log_p, score = expected[0]
+        assert result.ids.shape == (1, beam, len(source) + extra)
+        assert result.ids[0, 0].numpy().tolist()[: len(ids)] == list(ids)
+        np.testing.assert_allclose(
+            [result.log_probs[0, 0], result.scores[0, 0]], [log_p, score], rtol=1e-5
+        )
+        # The text is that of the best ids, its score the best score.
+        translations, scores = translate_texts(tf.constant([text]), subwords, subwords, search)
+        words = [word for word in ids if word > EOS_ID]
+        assert translations[0] == subwords.decode(tf.constant([words]))[0]
+        np.testing.assert_allclose(scores[0], score, rtol=1e-5)
+
+
+def test_batch_size_changes_nothing(subwords):
+    translate = make_translate(babbling(subwords.size), subwords, extra_length=8)
+    one, one_scores = translate_lines(LINES, translate, 1)
+    for batch_size in (2, 4, 32):
+        many, scores = translate_lines(LINES, translate, batch_size)
+        assert many == one
+        np.testing.assert_allclose(scores, one_scores, rtol=1e-6)
+    assert len(set(one)) > 5  # they do differ
+
+
+def test_lines_come_back_in_their_order_and_number():
+    batches = []
+
+    def translate(texts):
+        batches.append([text.decode() for text in texts.numpy()])
+        return tf.strings.upper(texts), tf.cast(tf.strings.length(texts), tf.float32)
+
+    lines = ["ccc", "a", "", "bb", "a", "dddd"]
+    translations, scores = translate_lines(lines, translate, 4)
+    assert translations == ["CCC", "A", "", "BB", "A", "DDDD"]
+    assert scores == [3.0, 1.0, 0.0, 2.0, 1.0, 4.0]
+    assert batches == [["", "a", "a", "bb"], ["ccc", "dddd"]]  # sorted by length
+
+
+def test_bytes_that_are_no_utf8_do_not_stop_the_translation():
+    translations, _ = translate_lines(
+        ["x"], lambda texts: (tf.constant([b"a\xff"]), tf.constant([0.0])), 1
+    )
+    assert translations == ["a�"]
+
+
+def test_a_progress_bar_appears_on_request(capsys):
+    def translate(texts):
+        return texts, tf.zeros(len(texts))
+
+    translate_lines(["a"], translate, 1)
+    assert capsys.readouterr().err == ""
+    translate_lines(["a"], translate, 1, progress="Test set")
+    assert "Test set" in capsys.readouterr().err

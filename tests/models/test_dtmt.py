@@ -1,0 +1,286 @@
+"""DTMT against the twin, and what padding, order, search and the future may not change."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.layers import SeedStream
+from dtmt_tf.models import DTMTConfig
+from tests.cells.twin import assert_gradients_match, randomise, relative_error, weights_of
+from tests.reference import numpy_dtmt as ref
+
+WORDS_S, WORDS_T = 9, 7
+SOURCE = np.array([[4, 5, 6, 7, 1], [3, 8, 1, 0, 0], [1, 0, 0, 0, 0]])
+TARGET = np.array([[3, 2, 6, 1], [5, 1, 0, 0], [4, 4, 1, 0]])
+REAL = TARGET != 0
+SMALL = {"embedding_dim": 6, "units": 8, "num_heads": 4}
+
+
+def make_model(kind="lgru", depths=(1, 1, 1), rates=0.0, **options):
+    names = ("encoder", "query", "decoder")
+    settings = {f"{name}_cell": kind for name in names}
+    settings |= {f"{name}_depth": depth for name, depth in zip(names, depths, strict=True)}
+    training = TrainingConfig(
+        embedding_dropout_rate=rates, output_dropout_rate=rates, candidate_dropout_rate=rates
+    )
+    config = DTMTConfig(**{**SMALL, **settings, **options})
+    return randomise(config.build(WORDS_S, WORDS_T, training), np.random.default_rng(7), 0.5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A DTMT#1 in float32."""
+    return make_model()
+
+
+def twin_config(model):
+    config = model.config
+    return ref.make_config(
+        WORDS_S,
+        WORDS_T,
+        config.embedding_dim,
+        config.units,
+        config.num_heads,
+        None,  # the weights know
+        config.context_dim,
+        config.encoder_cell,
+        use_layer_norm=config.use_layer_norm,
+        use_position=config.use_positional_signal,
+    )
+
+
+@pytest.mark.parametrize("kind", ["gru", "lgru"])
+@pytest.mark.parametrize(
+    ("depths", "context_dim"),
+    [((0, 0, 0), None), ((1, 1, 1), 8), ((2, 2, 2), None), ((2, 0, 1), 5)],
+)
+def test_logits_equal_the_twin(kind, depths, context_dim):
+    model = make_model(kind, depths, context_dim=context_dim)
+    expected = ref.forward(weights_of(model), SOURCE, TARGET, twin_config(model))
+    logits = model(SOURCE, TARGET)
+    assert logits.shape == (3, 4, WORDS_T)
+    assert relative_error(logits[REAL], expected[REAL]) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_layer_norm": False},
+        {"use_positional_signal": False},
+        {"kind": "gru", "use_gru_candidate_bias": True},
+        {"embedding_dim": 5, "units": 9, "num_heads": 3},
+        {"num_heads": 1},
+        {"num_heads": 8},
+    ],
+)
+def test_every_switch_equals_the_twin(options):
+    model = make_model(**options)
+    expected = ref.forward(weights_of(model), SOURCE, TARGET, twin_config(model))
+    assert relative_error(model(SOURCE, TARGET)[REAL], expected[REAL]) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("kind", "depths", "policy", "tolerance"),
+    [
+        ("lgru", (1, 1, 1), "float32", 1e-3),
+        ("lgru", (1, 1, 1), "float64", 1e-6),
+        ("gru", (0, 2, 0), "float64", 1e-6),
+    ],
+)
+def test_gradient_of_the_loss_equals_central_differences_of_the_twin(
+    dtype_policy, kind, depths, policy, tolerance
+):
+    dtype_policy(policy)
+    model = make_model(kind, depths, context_dim=10)
+    assert model(SOURCE, TARGET).dtype == policy
+
+    def loss():
+        log_probs = tf.nn.log_softmax(model(SOURCE, TARGET))
+        gold = tf.gather(log_probs, TARGET, axis=-1, batch_dims=2)
+        return -tf.reduce_sum(tf.boolean_mask(gold, REAL))
+
+    def twin_loss(value):
+        logits = ref.forward(weights_of(model, value), SOURCE, TARGET, twin_config(model))
+        return -float(np.sum(ref.sentence_log_probs(logits, TARGET)))
+
+    variables = model.trainable_variables
+    first = {"lgru": 5, "gru": 4}[kind]
+    encoder, query, decoder = (first + 4 * depth for depth in depths)
+    in_cells = 2 * encoder + query + decoder
+    assert len(variables) == len(model.weights) == 2 + 2 + in_cells + 2 + 5 + 4
+    assert_gradients_match(loss, twin_loss, [], variables, tolerance=tolerance, samples=4)
+
+
+def step_through(model, source, hypotheses):
+    """Logits of K forced hypotheses per sentence, `[B, K, T]` words in, `[B, K, T, V]` out."""
+    hidden, memory = model.encode(source)
+    beams = hypotheses.shape[1]
+    hidden = {name: tf.repeat(tensor, beams, axis=1) for name, tensor in hidden.items()}
+    state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
+    for t in range(hypotheses.shape[2]):
+        step, state = model.advance(ids, state)
+        logits.append(step)
+        ids = hypotheses[:, :, t]
+    return tf.stack(logits, axis=2)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_stepwise_equals_forced(model, rng, beams):
+    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
+    stepwise = step_through(model, SOURCE, hypotheses)
+    assert stepwise.shape == (3, beams, 4, WORDS_T)
+    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
+    forced = np.reshape(forced, stepwise.shape)
+    assert relative_error(stepwise, forced) <= 1e-6
+    spread = np.max(np.abs(forced - forced[:1, :1]))
+    assert spread > 0.01  # hypotheses and sentences do differ
+
+
+def test_first_step_ignores_the_word_given(model):
+    state = model.encode(SOURCE)
+    first, _ = model.advance(np.full((3, 1), 2), state)
+    second, _ = model.advance(np.full((3, 1), 6), state)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_stepwise_equals_the_twin(model):
+    logits = step_through(model, SOURCE[:1], np.array([[[3, 2, 6, 1]]]))
+    log_probs = tf.nn.log_softmax(logits)[0, 0]
+    for t, prefix in enumerate([(), (3,), (3, 2), (3, 2, 6)]):
+        weights, config = weights_of(model), twin_config(model)
+        expected = ref.next_log_probs(weights, SOURCE[0], prefix, config)
+        assert relative_error(log_probs[t], expected) <= 1e-5
+
+
+def test_padding_columns_change_nothing(model):
+    expected = model(SOURCE, TARGET)
+    for source_columns, target_columns in [(6, 0), (0, 5), (3, 4)]:
+        source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
+        target = np.pad(TARGET, [(0, 0), (0, target_columns)])
+        logits = model(source, target)[:, :4]
+        assert relative_error(logits[REAL], expected[REAL]) <= 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
+def test_sentences_do_not_see_each_other(model):
+    logits = np.asarray(model(SOURCE, TARGET))
+    order = [2, 0, 1]
+    permuted = model(SOURCE[order], TARGET[order])
+    assert relative_error(permuted, logits[order]) <= 1e-6
+    for b in range(3):  # each in a bucket of its own size
+        source = SOURCE[b : b + 1, : np.sum(SOURCE[b] != 0)]
+        target = TARGET[b : b + 1, : np.sum(REAL[b])]
+        assert relative_error(model(source, target)[0], logits[b][REAL[b]]) <= 1e-6
+
+
+def test_words_to_come_do_not_reach_the_logits(model):
+    before = np.asarray(model(SOURCE, TARGET))
+    for t in range(4):
+        target = TARGET.copy()
+        target[:, t:] = (target[:, t:] + 3) % WORDS_T  # row t predicts word t: it may not see it
+        after = np.asarray(model(SOURCE, target))
+        np.testing.assert_array_equal(after[:, : t + 1], before[:, : t + 1])
+        assert t == 3 or np.any(after[:, t + 1] != before[:, t + 1])
+
+
+def test_a_row_of_padding_does_no_harm(model):
+    source, target = np.pad(SOURCE, [(0, 1), (0, 0)]), np.pad(TARGET, [(0, 1), (0, 0)])
+    logits = model(source, target)
+    assert np.all(np.isfinite(logits))
+    assert relative_error(logits[:3], model(SOURCE, TARGET)) <= 1e-6
+
+
+def test_graph_and_eager_mode_agree(model):
+    specs = [tf.TensorSpec([None, None], tf.int32)] * 2
+    graph = tf.function(lambda source, target: model(source, target), input_signature=specs)
+    logits = graph(SOURCE.astype("int32"), TARGET.astype("int32"))
+    assert relative_error(logits, model(SOURCE, TARGET)) <= 1e-6
+
+
+def test_dropout_is_a_function_of_the_seed_stream():
+    model, plain = make_model(rates=0.3), make_model()
+    np.testing.assert_array_equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
+    first, same, other = (
+        model(SOURCE, TARGET, training=True, seeds=SeedStream(base))
+        for base in ((1, 2), (1, 2), (1, 3))
+    )
+    np.testing.assert_array_equal(first, same)
+    assert relative_error(other, first) > 0.01
+    assert relative_error(plain(SOURCE, TARGET, training=True), plain(SOURCE, TARGET)) == 0
+
+
+def test_mixed_precision_stays_near_float32(model, dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    low = make_model()
+    low.set_weights(model.get_weights())
+    logits = low(SOURCE, TARGET)
+    assert logits.dtype == "bfloat16"
+    assert relative_error(tf.cast(logits, "float32")[REAL], model(SOURCE, TARGET)[REAL]) <= 0.05
+    state = low.encode(SOURCE)
+    step, _ = low.advance(np.full((3, 1), 1), state)
+    assert relative_error(tf.cast(step, "float32")[:, 0], model(SOURCE, TARGET)[:, 0]) <= 0.05
+
+
+def test_inspection_shows_the_weights_and_gates_of_the_twin(model):
+    gates, attended = model.inspect(SOURCE, TARGET)
+    weights, config = weights_of(model), twin_config(model)
+    memory, s = ref.run_encoder(weights, SOURCE, config)
+    y = ref.shifted_embeddings(TARGET, weights["target"], True)
+    updates = []
+    for t in range(4):
+        cell = weights["query"][0]
+        total = y[:, t] @ cell["kernel"][:, 8:16] + s @ cell["recurrent_kernel"][:, 8:16]
+        updates.append(ref.sigmoid(ref.layer_norm(total, cell["gain"][1], cell["offset"][1])))
+        s, _, _, looked = ref.decoder_step(y[:, t], s, memory, weights, 4)
+        assert relative_error(attended[:, t][REAL[:, t]], looked.mean(axis=1)[REAL[:, t]]) <= 1e-5
+    expected = np.mean(np.stack(updates, axis=1)[REAL])
+    np.testing.assert_allclose(gates["query/lgru/z"], expected, rtol=1e-5)
+    cells = ("lgru/r", "lgru/z", "lgru/l", "tgru_1/r", "tgru_1/z")
+    modules = ("forward", "backward", "query", "transition")
+    assert set(gates) == {f"{module}/{cell}" for module in modules for cell in cells}
+    assert all(0 < gate < 1 for gate in gates.values())
+
+
+def test_initial_weights_are_uniform_and_fixed_by_the_seed():
+    def build(seed):
+        return DTMTConfig(**SMALL).build(WORDS_S, WORDS_T, TrainingConfig(seed=seed))
+
+    model, same, other = build(1), build(1), build(2)
+    for ours, equal, unequal in zip(model.weights, same.weights, other.weights, strict=True):
+        values = ours.numpy()
+        np.testing.assert_array_equal(values, equal.numpy())
+        if ours.name == "gain":
+            assert np.all(values == 1)
+        elif ours.name == "offset":
+            assert np.all(values == 0)
+        else:
+            assert np.all(np.abs(values) <= 0.08) and np.any(values != unequal.numpy())
+            if values.size > 200:
+                assert np.max(np.abs(values)) > 0.075
+                assert abs(np.std(values) - 0.08 / 3**0.5) < 0.006
+
+
+def test_no_two_weights_start_alike():
+    config = DTMTConfig(**{**SMALL, "embedding_dim": 8}, encoder_cell="gru")
+    model = config.build(WORDS_S, WORDS_T, TrainingConfig())
+    starts = {}
+    for weight in model.weights:
+        if weight.name not in ("gain", "offset"):
+            starts.setdefault(float(weight.numpy().flat[0]), []).append(weight.path)
+    assert [paths for paths in starts.values() if len(paths) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"units": 10, "num_heads": 4}, "divisible by `model.num_heads`. Received: 10 and 4"),
+        ({"units": 0}, "`model.units` should be positive. Received: 0"),
+        ({"encoder_cell": "lstm"}, "`model.encoder_cell` should be gru or lgru. Received: 'lstm'"),
+        ({"query_depth": -1}, "`model.query_depth` should not be negative. Received: -1"),
+    ],
+)
+def test_impossible_settings_are_named(options, message):
+    with pytest.raises(UserError, match=message):
+        DTMTConfig(**options)

@@ -1,0 +1,217 @@
+"""The import map of the package, read with `ast`, and rules that every module keeps."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "dtmt_tf"
+OURS = {PACKAGE, "pipelines", "tests"}
+
+# What each room or module directly below `dtmt_tf` may import of ours, itself aside. `room:Name`
+# allows that name alone. A new room is added here, with thought.
+ALLOWED = {
+    "__init__": set(),
+    "errors": set(),
+    "config": {"errors"},
+    "files": {"errors"},
+    "tasks": {"config"},
+    "text": {"config", "errors", "files"},
+    "data": {"config", "errors", "files", "text"},
+    "cells": set(),
+    "layers": {"cells"},
+    "models": {"cells", "layers", "config", "errors"},
+    "decoding": {"config", "errors"},
+    "training": {"config", "errors", "files", "models", "data", "layers:SeedStream"},
+    "evaluation": {"config", "errors", "files", "text", "decoding"},
+    "export": {"config", "errors", "files", "text", "decoding", "models"},
+    "plan": {"config", "data"},
+    "run": {  # where the rooms meet; only pipelines import it
+        *("config", "errors", "files", "tasks", "text", "data"),
+        *("models", "decoding", "training", "evaluation", "export"),
+    },
+}
+# Rooms that know no framework but Keras: no tensorflow, no numpy.
+KERAS_ALONE = {"cells", "layers", "models"}
+
+MODULES = sorted((ROOT / PACKAGE).rglob("*.py"))
+PIPELINES = sorted((ROOT / "pipelines").rglob("*.py"))
+
+
+def short(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def room_of(path):
+    return path.relative_to(ROOT / PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree, package):
+    """Yields `(line, dotted module, name or None)` of every import, wherever it stands.
+
+    Args:
+        tree: A parsed module.
+        package: The dotted package it lies in, to resolve relative imports.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, None
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join([*parts, *([base] if base else [])])
+            for alias in node.names:
+                yield node.lineno, base, alias.name
+
+
+def violations(tree, room, package):
+    """Lists the imports a module of this room may not have, as `line: what`."""
+    found = []
+    for line, module, name in imports(tree, package):
+        first, _, rest = module.partition(".")
+        if first == PACKAGE:
+            # `from dtmt_tf import files` and `from dtmt_tf.files import x` name the same room.
+            other, _, _ = rest.partition(".") if rest else (name or "__init__", "", "")
+            if other != room and not {other, f"{other}:{name}"} & ALLOWED[room]:
+                found.append(f"{line}: {room} imports {other}" + (f" ({name})" if name else ""))
+        elif first in OURS:
+            found.append(f"{line}: {room} imports {first}")
+        elif room in KERAS_ALONE and first != "keras" and first not in sys.stdlib_module_names:
+            found.append(f"{line}: {room} imports {first}")
+    return found
+
+
+def module_violations(path):
+    package = ".".join(path.relative_to(ROOT).with_suffix("").parts[:-1])
+    return violations(tree_of(path), room_of(path), package)
+
+
+def public_without_docstring(tree):
+    """Names of public classes and functions of a module, and the module, that say nothing."""
+    found = [] if ast.get_docstring(tree) else ["the module"]
+    for node in tree.body:
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if isinstance(node, kinds) and node.name[0] != "_" and not ast.get_docstring(node):
+            found.append(node.name)
+    return found
+
+
+def prints(tree):
+    """Lines that call `print`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+
+
+# The package.
+
+
+def test_there_is_something_to_check():
+    rooms = {room_of(path) for path in MODULES}
+    assert {"cells", "layers", "models", "text", "data", "decoding", "config"} <= rooms
+
+
+def test_every_room_is_in_the_map():
+    assert {room_of(path) for path in MODULES} - set(ALLOWED) == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_imports_follow_the_map(path):
+    if room_of(path) in ALLOWED:  # else the test above fails
+        assert module_violations(path) == []
+
+
+@pytest.mark.parametrize("path", MODULES + PIPELINES, ids=short)
+def test_a_module_is_readable_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_public_names_have_docstrings(path):
+    assert public_without_docstring(tree_of(path)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_the_package_does_not_print(path):
+    assert prints(tree_of(path)) == []
+
+
+def test_the_map_has_no_circle():
+    done = set()
+    while len(done) < len(ALLOWED):
+        free = {
+            room
+            for room, others in ALLOWED.items()
+            if room not in done and {other.partition(":")[0] for other in others} <= done
+        }
+        assert free, f"circle among {set(ALLOWED) - done}"
+        done |= free
+
+
+# The checks themselves.
+
+
+@pytest.mark.parametrize(
+    "room, line, caught",
+    [
+        ("cells", "import tensorflow as tf", True),
+        ("cells", "import numpy as np", True),
+        ("cells", "from keras import ops", False),
+        ("cells", "import abc", False),
+        ("cells", "from dtmt_tf.config import ModelConfig", True),
+        ("cells", "from dtmt_tf.cells.gates import Gates", False),
+        ("cells", "from . import gates", False),
+        ("cells", "from ..layers import attention", True),
+        ("cells", "from .. import layers", True),
+        ("layers", "from dtmt_tf.cells import GRUCell", False),
+        ("layers", "from tensorflow.keras import layers", True),
+        ("layers", "from dtmt_tf import text", True),
+        ("models", "def f():\n    import tensorflow", True),
+        ("models", "import dtmt_tf.decoding.beam_search", True),
+        ("models", "from dtmt_tf.data.batch import Batch", True),
+        ("models", "from dtmt_tf.training import x", True),
+        ("decoding", "from dtmt_tf.models import DTMT", True),
+        ("decoding", "from dtmt_tf.cells import LGRUCell", True),
+        ("decoding", "from dtmt_tf.config import DecodingConfig", False),
+        ("decoding", "import tensorflow as tf", False),
+        ("text", "from dtmt_tf.training import loss", True),
+        ("data", "from dtmt_tf.models import MODELS", True),
+        ("tasks", "from dtmt_tf.data.cldr import PHRASES", True),
+        ("tasks", "from dtmt_tf.config import Task", False),
+        ("training", "from dtmt_tf.layers import SeedStream", False),
+        ("training", "from dtmt_tf.layers import Readout", True),
+        ("training", "from dtmt_tf.layers import SeedStream, Readout", True),
+        ("training", "from dtmt_tf.decoding import beam_search", True),
+        ("training", "from dtmt_tf.text import Vocabulary", True),
+        ("evaluation", "from dtmt_tf.models import DTMT", True),
+        ("export", "from dtmt_tf.training.checkpoint import Checkpoint", True),
+        ("export", "from dtmt_tf.evaluation import Scores", True),
+        ("export", "from pipelines import train", True),
+        ("errors", "import dtmt_tf", True),
+        ("config", "from tests.reference import numpy_dtmt", True),
+        ("files", "from dtmt_tf.config import DataConfig", True),
+    ],
+)
+def test_a_forbidden_import_is_caught(room, line, caught):
+    assert bool(violations(ast.parse(line), room, f"{PACKAGE}.{room}")) == caught
+
+
+def test_a_missing_docstring_and_a_print_are_caught():
+    code = '"""Doc."""\ndef f():\n    print(1)\nclass C:\n    """Doc."""\ndef _g(): pass\n'
+    assert public_without_docstring(ast.parse(code)) == ["f"]
+    assert public_without_docstring(ast.parse("x = 1")) == ["the module"]
+    assert prints(ast.parse(code)) == [3]
+    assert prints(ast.parse("logger.info('print(1)')")) == []

@@ -1,0 +1,267 @@
+import random
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.text import Subwords, Vocabulary, train_subwords
+
+SYLLABLES = "ba der Äp fel grü ß un können ly 1 23 405 . , ! -Ö z’ (sch) é ich ung ver 9% &".split()
+
+
+def make_lines(count, seed=0):
+    """Text of several alphabets' worth of oddities, blanks doubled here and there."""
+    chance = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        words = [
+            "".join(chance.choices(SYLLABLES, k=chance.randint(1, 4)))
+            for _ in range(chance.randint(1, 9))
+        ]
+        lines.append("".join(word + chance.choice([" ", " ", " ", "  ", "   "]) for word in words))
+    return [line.rstrip(" ") if chance.random() < 0.7 else line for line in lines]
+
+
+LINES = make_lines(400)
+SETTINGS = {
+    "plain": (120, DataConfig()),
+    "split digits": (120, DataConfig(split_digits=True)),
+    "byte fallback": (400, DataConfig(byte_fallback=True)),
+    "nmt_nfkc_cf": (120, DataConfig(normalization="nmt_nfkc_cf")),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: Subwords(train_subwords(LINES, *setting)) for name, setting in SETTINGS.items()}
+
+
+@pytest.fixture(scope="module")
+def plain(models):
+    return models["plain"]
+
+
+def processor(subwords):
+    """The SentencePiece library's own reading of a model."""
+    return sentencepiece.SentencePieceProcessor(model_proto=subwords.model)
+
+
+def encode(subwords, texts):
+    return subwords.encode(tf.constant(texts, tf.string)).to_list()
+
+
+def round_trip(subwords, texts):
+    ids = subwords.encode(tf.constant(texts)).to_tensor()
+    return [text.decode() for text in subwords.decode(ids).numpy()]
+
+
+# Ids.
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_ids_start_with_pad_eos_unk(models, name):
+    assert (PAD_ID, EOS_ID, UNK_ID) == (0, 1, 2)
+    library = processor(models[name])
+    assert [library.id_to_piece(k) for k in range(3)] == ["<pad>", "<eos>", "<unk>"]
+    assert (library.pad_id(), library.eos_id(), library.unk_id()) == (0, 1, 2)
+    assert library.bos_id() == -1
+    assert [k for k in range(library.get_piece_size()) if library.is_control(k)] == [0, 1]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_vocabulary_has_the_size_asked_for(models, name):
+    assert models[name].size == processor(models[name]).get_piece_size() == SETTINGS[name][0]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_graph_ids_equal_the_library_ids_and_eos(models, name):
+    unseen = make_lines(200, seed=1)
+    odd = [
+        "漢字 und ÄÖÜ",
+        "x\ty",
+        "  two",
+        "12345 67",
+        "",
+        " ",
+        "ﬁ ①",
+        "a\u00a0b",
+        "<eos> <unk>",
+        "🙂",
+    ]
+    texts = LINES[:100] + unseen + odd
+    expected = [[*ids, EOS_ID] for ids in processor(models[name]).encode(texts)]
+    assert encode(models[name], texts) == expected
+
+
+def test_encode_runs_in_a_graph_of_unknown_batch_size(plain):
+    graph = tf.function(plain.encode, input_signature=[tf.TensorSpec([None], tf.string)])
+    for texts in ([], LINES[:1], LINES[:7]):
+        ids = graph(tf.constant(texts, tf.string))
+        assert ids.dtype == tf.int32
+        assert ids.to_list() == encode(plain, texts)
+
+
+def test_every_row_ends_in_the_only_eos(plain):
+    rows = encode(plain, [*LINES[:50], "", "<eos>", "</s>"])
+    assert all(row[-1] == EOS_ID and row.count(EOS_ID) == 1 for row in rows)
+    assert all(PAD_ID not in row for row in rows)
+    assert rows[50] == [EOS_ID]
+
+
+def test_frequent_words_become_one_subword(plain):
+    lengths = [len(row) - 1 for row in encode(plain, LINES)]
+    assert sum(lengths) < 0.75 * sum(len(line) for line in LINES)
+
+
+def test_split_digits_keeps_digits_apart(models):
+    (row,) = encode(models["split digits"], ["405405"])
+    library = processor(models["split digits"])
+    assert [library.id_to_piece(k) for k in row] == ["▁", *"405405", "<eos>"]
+    joined = [processor(models["plain"]).id_to_piece(k) for k in range(120)]
+    assert any(piece.isdigit() and len(piece) > 1 for piece in joined)
+    split = [library.id_to_piece(k) for k in range(120)]
+    assert not any(piece.strip("▁").isdigit() and len(piece) > 1 for piece in split)
+
+
+def test_unknown_characters_become_unk(plain):
+    rows = encode(plain, ["漢", "der漢der", "漢字"])
+    assert [row.count(UNK_ID) for row in rows] == [1, 1, 1]  # neighbours share one
+    assert not any(UNK_ID in row for row in encode(plain, LINES))
+
+
+def test_byte_fallback_leaves_nothing_unknown(models):
+    texts = ["漢字 der 🙂", "x\ty"]
+    assert not any(UNK_ID in row for row in encode(models["byte fallback"], texts))
+    assert round_trip(models["byte fallback"], texts) == texts
+
+
+# Round trip.
+
+
+@pytest.mark.parametrize("name", ["plain", "split digits", "byte fallback"])
+def test_decode_undoes_encode(models, name):
+    texts = [
+        *make_lines(200, seed=2),
+        "der  der",
+        "der ",
+        "der   ",
+        "Äpfel,  grün!",
+        "12.405 9%",
+        "",
+    ]
+    assert any("  " in text for text in texts) and any(text.endswith(" ") for text in texts)
+    assert round_trip(models[name], texts) == texts
+
+
+@pytest.mark.parametrize("text", [" der", "  Äpfel", "   ", " 1"])
+def test_decode_drops_leading_blanks_and_nothing_else(plain, text):
+    assert round_trip(plain, [text]) == [text.lstrip(" ")]
+
+
+def test_normalisation_happens_once_and_then_stays(models):
+    texts = ["ÄPFEL  ﬁ", "der", "GRÜSSE"]
+    once = round_trip(models["nmt_nfkc_cf"], texts)
+    assert once[1] == "der" and once[0].startswith("äpfel")
+    assert round_trip(models["nmt_nfkc_cf"], once) == once
+
+
+def test_identity_normalisation_changes_no_character(models):
+    text = "ungÄpÖ"
+    assert round_trip(models["plain"], [text]) == [text]
+    assert round_trip(models["nmt_nfkc_cf"], [text]) == [text.lower()]
+
+
+def test_decode_ignores_pad_and_eos(plain):
+    (row,) = encode(plain, ["der Äpfel"])
+    ids = [
+        [*row, PAD_ID, PAD_ID, PAD_ID],
+        [PAD_ID, EOS_ID, *row[:2], PAD_ID, *row[2:]],
+        [PAD_ID] * (len(row) + 3),
+    ]
+    ids = [one + [PAD_ID] * (len(row) + 3 - len(one)) for one in ids]
+    assert [text.decode() for text in plain.decode(tf.constant(ids)).numpy()] == [
+        "der Äpfel",
+        "der Äpfel",
+        "",
+    ]
+
+
+def test_decode_shows_unk(plain):
+    ids = tf.constant([[*encode(plain, ["der"])[0][:-1], UNK_ID, EOS_ID]])
+    assert plain.decode(ids)[0].numpy().decode() == "der ⁇ "
+
+
+def test_decode_runs_in_a_graph_of_unknown_shape(plain):
+    graph = tf.function(plain.decode, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    ids = plain.encode(LINES[:5]).to_tensor()
+    assert graph(ids).numpy().tolist() == [line.encode() for line in LINES[:5]]
+    assert graph(tf.zeros([0, 4], tf.int32)).shape == (0,)
+
+
+# Training.
+
+
+def test_training_is_deterministic():
+    size, data = SETTINGS["plain"]
+    assert train_subwords(LINES, size, data) == train_subwords(iter(LINES), size, data)
+    assert train_subwords(LINES, size, data) != train_subwords(LINES[:200], size, data)
+
+
+def test_too_large_a_vocabulary_names_the_setting():
+    with pytest.raises(UserError, match=r"5000 sub-words(.|\n)*data\.source_vocab_size"):
+        train_subwords(LINES, 5000, DataConfig())
+
+
+def test_too_small_a_vocabulary_is_a_user_error():
+    with pytest.raises(UserError, match=r"10 sub-words(.|\n)*data\.source_vocab_size"):
+        train_subwords(LINES, 10, DataConfig())
+
+
+def test_no_text_is_a_user_error():
+    with pytest.raises(UserError):
+        train_subwords([], 100, DataConfig())
+
+
+# Both languages.
+
+
+def test_a_joint_vocabulary_is_one_object():
+    data = DataConfig(source_vocab_size=120, target_vocab_size=50)
+    vocabulary = Vocabulary.train(LINES[:200], ["xyz " * 20] * 100, data)
+    assert vocabulary.source is vocabulary.target
+    assert vocabulary.source.size == 120
+    rows = encode(vocabulary.source, ["xyz", "der"])  # it knows both sides
+    assert not any(UNK_ID in row for row in rows)
+
+
+def test_separate_vocabularies_know_their_own_side():
+    data = DataConfig(joint_vocabulary=False, source_vocab_size=120, target_vocab_size=9)
+    vocabulary = Vocabulary.train(LINES, ["xyz xy z"] * 100, data)
+    assert (vocabulary.source.size, vocabulary.target.size) == (120, 9)
+    assert UNK_ID in encode(vocabulary.source, ["xq"])[0]
+    assert UNK_ID in encode(vocabulary.target, ["der"])[0]
+    assert round_trip(vocabulary.target, ["xyz zyx"]) == ["xyz zyx"]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_saved_vocabulary_loads_as_it_was(tmp_path, joint):
+    data = DataConfig(joint_vocabulary=joint, source_vocab_size=100, target_vocab_size=90)
+    old = Vocabulary.train(LINES[:200], LINES[200:], data)
+    old.save(tmp_path / "new" / "folder")
+    files = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
+    assert files == ["source.spm", "target.spm"]
+    new = Vocabulary.load(tmp_path / "new" / "folder")
+    assert (new.source is new.target) == joint
+    assert (new.source.model, new.target.model) == (old.source.model, old.target.model)
+    assert encode(new.source, LINES[:50]) == encode(old.source, LINES[:50])
+    assert encode(new.target, LINES[:50]) == encode(old.target, LINES[:50])
+
+
+@pytest.mark.parametrize("missing", ["source.spm", "target.spm"])
+def test_a_missing_file_is_named(tmp_path, plain, missing):
+    Vocabulary(plain, plain).save(tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(UserError, match=f"{missing} is missing.*prepare"):
+        Vocabulary.load(tmp_path)

@@ -1,0 +1,60 @@
+"""Checkpoints: complete, checked, rotated, averaged."""
+
+import numpy as np
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.training import Checkpoint, CheckpointFolder
+
+
+def checkpoint(step, bleus=(), value=0.0):
+    history = [{"step": 10 * (k + 1), "bleu": bleu} for k, bleu in enumerate(bleus)]
+    weights = {"a/kernel": np.full((2, 3), value, "float32"), "b": np.arange(3, dtype="float32")}
+    optimizer = [np.array(step), np.full((2, 3), 0.5, "float32")]
+    return Checkpoint(step, weights, optimizer, history, {"model": {"units": 8}})
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    saved = checkpoint(10, [1.5], 0.25)
+    folder.save(saved)
+    loaded = folder.load(10)
+    assert (loaded.step, loaded.history, loaded.settings) == (10, saved.history, saved.settings)
+    assert set(loaded.weights) == {"a/kernel", "b"}
+    for name, value in saved.weights.items():
+        np.testing.assert_array_equal(loaded.weights[name], value)
+    for before, after in zip(saved.optimizer, loaded.optimizer, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path):
+    folder = CheckpointFolder(tmp_path, keep_last=2, keep_best=1)
+    bleus = [3.0, 9.0, 4.0, 5.0, 6.0]
+    for k in range(5):
+        folder.save(checkpoint(10 * (k + 1), bleus[: k + 1]))
+    assert folder.steps() == [20, 40, 50]
+    assert folder.last(2) == [40, 50]
+    assert folder.best(2, checkpoint(50, bleus).history) == [20, 50]
+
+
+def test_average_is_the_mean_of_the_weights(tmp_path):
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    for step, value in ((10, 1.0), (20, 4.0)):
+        folder.save(checkpoint(step, value=value))
+    average = folder.average([10, 20])
+    np.testing.assert_array_equal(average["a/kernel"], np.full((2, 3), 2.5, "float32"))
+    np.testing.assert_array_equal(average["b"], [0, 1, 2])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_a_damaged_checkpoint_is_named(tmp_path, damage):
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    path = folder.save(checkpoint(10))
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        content = content[: len(content) // 2]
+    else:
+        content[content.index(np.float32(0.5).tobytes()) + 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="step-00000010.npz is damaged"):
+        folder.load(10)

@@ -1,0 +1,103 @@
+"""The update: equal to the twin's Adam, however the batch is divided."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.models import DTMTConfig
+from dtmt_tf.training import TrainingStep
+from tests.reference import numpy_dtmt as ref
+
+CLIPPING = 0.05  # far below the gradients' norm, about 0.2
+PLAIN = TrainingConfig(
+    learning_rate=1e-3,
+    schedule_replicas=1,
+    clip_norm=CLIPPING,
+    embedding_dropout_rate=0.0,
+    output_dropout_rate=0.0,
+    candidate_dropout_rate=0.0,
+)
+DROPPING = dataclasses.replace(
+    PLAIN, embedding_dropout_rate=0.2, output_dropout_rate=0.3, candidate_dropout_rate=0.1
+)
+MODEL = DTMTConfig(16, 16, 4, encoder_depth=1, query_depth=1, decoder_depth=1)
+ROWS = (5, 3, 1, 4)  # ragged: fewer rows than slices, odd numbers
+
+
+def batches():
+    rng = np.random.default_rng(0)
+    for rows in ROWS:
+        source = rng.integers(3, 40, (rows, 7)).astype("int32")
+        target = rng.integers(3, 40, (rows, 6)).astype("int32")
+        source[0, 4:] = 0
+        target[0, 3:] = 0  # slices differ in their number of words, too
+        yield source, target
+
+
+def train(devices, training):
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope():
+        model = MODEL.build(40, 40, training)
+    step = TrainingStep(model, training, strategy)
+    updates = [step(*batch) for batch in batches()]
+    weights = np.concatenate([v.numpy().ravel() for v in model.trainable_variables])
+    return weights, updates
+
+
+@pytest.mark.parametrize("training", [PLAIN, DROPPING], ids=["plain", "dropout"])
+def test_two_devices_or_accumulation_make_the_update_of_one(training):
+    twice = dataclasses.replace(training, accumulation_steps=2)
+    reference, updates = train(["CPU:0"], twice)
+    if training is PLAIN:
+        alone, _ = train(["CPU:0"], training)
+        np.testing.assert_allclose(alone, reference, atol=1e-5)
+    weights, others = train(["CPU:0", "CPU:1"], training)
+    np.testing.assert_allclose(weights, reference, atol=1e-5)
+    for update, other in zip(updates, others, strict=True):
+        assert float(np.linalg.norm(update.gradient_norms)) > CLIPPING
+        assert float(other.tokens) == float(update.tokens)
+        assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
+
+
+def test_two_devices_with_accumulation_make_the_update_of_one():
+    alone, _ = train(["CPU:0"], PLAIN)
+    twice = dataclasses.replace(PLAIN, accumulation_steps=2)
+    weights, _ = train(["CPU:0", "CPU:1"], twice)
+    np.testing.assert_allclose(weights, alone, atol=1e-5)
+
+
+def test_updates_are_the_twins_clipped_adam():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        model = MODEL.build(40, 40, PLAIN)
+    step = TrainingStep(model, PLAIN, strategy)
+    weights = [variable.numpy().astype(float) for variable in model.trainable_variables]
+    moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
+    for t, (source, target) in enumerate(batches(), start=1):
+        gradients = [g.numpy() for g in forced_gradients(model, source, target)]
+        clipped, norm = ref.clip_by_global_norm(gradients, CLIPPING)
+        update = step(source, target)
+        assert float(np.linalg.norm(update.gradient_norms)) == pytest.approx(norm, rel=1e-4)
+        for k, gradient in enumerate(clipped):
+            weights[k], *moments[k] = ref.adam_step(
+                weights[k], gradient, *moments[k], t, 1e-3, epsilon=PLAIN.adam_epsilon
+            )
+    for weight, variable in zip(weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), weight, atol=2e-6)
+
+
+def forced_gradients(model, source, target):
+    """Gradients by the plainest road: full logits, one-hot targets, mean over real words."""
+    with tf.GradientTape() as tape:
+        logits = model(source, target)
+        real = tf.cast(target != 0, tf.float32)
+        q = 0.1 / 39
+        wanted = tf.one_hot(target, 40) * (0.9 - q) + q
+        losses = -tf.reduce_sum(wanted * tf.nn.log_softmax(logits), axis=-1)
+        loss = tf.reduce_sum(losses * real) / tf.reduce_sum(real)
+    return map(
+        tf.convert_to_tensor, tape.gradient(loss, [v.value for v in model.trainable_variables])
+    )
