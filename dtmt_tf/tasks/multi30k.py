@@ -24,16 +24,16 @@ TOKENIZED = {
 }
 
 TRAINING = TrainingConfig(
-    max_steps=4600,
+    max_steps=3300,
     embedding_dropout_rate=0.3,
     output_dropout_rate=0.4,
     candidate_dropout_rate=0.25,
     learning_rate=1.9e-4,
     schedule_replicas=8,
     schedule_warmup=62,
-    schedule_decay_start=16_000,
-    schedule_decay_end=40_000,
-    validation_steps=300,
+    schedule_decay_start=13_600,
+    schedule_decay_end=26_400,
+    validation_steps=150,
     patience=10,
     average="last",
     average_count=5,
