@@ -5,10 +5,10 @@ BIN := .venv/bin
 .PHONY: demo test setup setup-dev format lint types check
 
 demo: setup ## Train the embedded default, score it, export it, translate with it.
-	$(BIN)/python pipelines/train.py --restart
+	$(BIN)/python pipelines/train.py --name demo --restart
 	@echo
 	@echo "Five lines through the exported SavedModel:"
-	@$(BIN)/python pipelines/translate.py --show-source < pipelines/demo.en
+	@$(BIN)/python pipelines/translate.py --name demo --show-source < pipelines/demo.en
 	@echo
 	@echo "What to do next:"
 	@echo "  watch the training   $(BIN)/tensorboard --logdir saved_models"
@@ -26,12 +26,12 @@ check: test
 setup: .venv/.installed
 setup-dev: .venv/.installed-dev
 
-.venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or newer is needed; name one with PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "Python 3.11, 3.12 or 3.13 is needed (TensorFlow's range); name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
-.venv/.installed: requirements.txt | .venv/bin/python
+.venv/.installed: requirements.txt | .venv/bin/pip
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@touch $@
 

@@ -6,6 +6,7 @@ An experiment is a task, a model and five sections. Tasks give `data`, `training
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import difflib
 import json
@@ -27,8 +28,14 @@ def _require(condition: bool, message: str) -> None:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(abc.ABC):
     """Base of every architecture's settings; see `dtmt_tf.models`."""
+
+    @abc.abstractmethod
+    def build(
+        self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
+    ) -> Any:
+        """Returns the architecture's `TranslationModel`, its weights made."""
 
 
 @dataclass(frozen=True)
@@ -256,6 +263,28 @@ def resolve(
         for name, section in sections.items()
         for item in dataclasses.fields(section)
     }
+    experiment = Experiment(task=task.name, model_name=model_name, **sections)
+    return with_overrides(experiment, origins, overrides)
+
+
+def with_overrides(
+    experiment: Experiment, origins: Mapping[str, str], overrides: Iterable[str]
+) -> tuple[Experiment, dict[str, str]]:
+    """Changes settings.
+
+    Args:
+        experiment: The settings so far.
+        origins: Where each comes from.
+        overrides: `section.name=value` texts, applied in order.
+
+    Returns:
+        The new experiment and origins.
+
+    Raises:
+        UserError: If an override is malformed, unknown or out of range.
+    """
+    sections = {name: getattr(experiment, name) for name in SECTIONS}
+    origins = dict(origins)
     changes: dict[str, dict[str, Any]] = {}
     for override in overrides:
         key, value = parse_override(override, sections)
@@ -264,7 +293,7 @@ def resolve(
         origins[key] = "--set"
     for section_name, values in changes.items():
         sections[section_name] = dataclasses.replace(sections[section_name], **values)
-    return Experiment(task=task.name, model_name=model_name, **sections), origins
+    return dataclasses.replace(experiment, **sections), origins
 
 
 def parse_override(text: str, sections: Mapping[str, Any]) -> tuple[str, Any]:
@@ -331,7 +360,8 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Lists the settings in which two `to_dict` results differ: `name: old -> new`."""
     rows = []
-    for section in SECTIONS:
+    sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
+    for section in sections:
         names = {**old.get(section, {}), **new.get(section, {})}
         for name in names:
             before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from dtmt_tf.config import Experiment
 from dtmt_tf.data.batch import bucket_bounds
 
@@ -18,8 +20,9 @@ def dry_run(experiment: Experiment) -> str:
     data, training = experiment.data, experiment.training
     source_size = data.source_vocab_size
     target_size = source_size if data.joint_vocabulary else data.target_vocab_size
-    model = experiment.model.build(source_size, target_size, training)  # type: ignore[attr-defined]
-    counts = model.parameter_counts()
+    with tf.Graph().as_default():  # weights without memory
+        model = experiment.model.build(source_size, target_size, training)
+        counts = model.parameter_counts()
     total = sum(counts.values())
     lines = [
         f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
@@ -32,18 +35,18 @@ def dry_run(experiment: Experiment) -> str:
     for name, copies in (("weights", 1), ("Adam moments", 2), ("gradients", 1)):
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     bounds = bucket_bounds(data.max_length)
-    slices = training.schedule_replicas
     n = training.schedule_replicas
     lines += [
         "  and the activations of one batch",
         "",
         f"batches of {data.max_tokens_per_batch:,} padded tokens for each replica and "
-        f"{training.accumulation_steps} accumulation step(s)",
+        "accumulation step",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
         "  sentences        "
         + " ".join(f"{max(1, data.max_tokens_per_batch // bound):>5}" for bound in bounds[::4]),
-        f"  the schedule is made for {slices} replica(s); on d devices, "
-        f"--set training.accumulation_steps={slices}/d gives its batch",
+        f"  the schedule is made for {n} replicas; fewer devices make the same batch by",
+        f"  --set training.accumulation_steps=A, with devices x A = {n} (now A = "
+        f"{training.accumulation_steps})",
         "",
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
         f"  rate {training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "

@@ -15,9 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, Experiment, Task, from_dict, to_dict
+from dtmt_tf.config import EOS_ID, Experiment, Task, from_dict, to_dict, with_overrides
 from dtmt_tf.data.check import format_findings
-from dtmt_tf.data.pipeline import TrainingSet, encode_lines
+from dtmt_tf.data.pipeline import TrainingSet, encode_lines, fingerprint
 from dtmt_tf.data.splits import Pairs, load_splits
 from dtmt_tf.data.statistics import HEADER, describe
 from dtmt_tf.decoding import make_search, translate_lines, translate_texts
@@ -77,19 +77,37 @@ class Run:
         )
 
     @classmethod
-    def open(cls, folder: Path, data_dir: Path | None, cache_dir: Path) -> Run:
+    def open(
+        cls, folder: Path, data_dir: Path | None, cache_dir: Path, overrides: Sequence[str] = ()
+    ) -> Run:
         """Opens a run that was begun before, with its own settings.
 
+        Args:
+            folder: The run's folder.
+            data_dir: Where the user keeps data sets.
+            cache_dir: Where downloads go.
+            overrides: `section.name=value` texts that change how its weights are averaged, how
+                they decode, or how they are scored.
+
         Raises:
-            UserError: If there is none.
+            UserError: If there is none, or an override is about anything else.
         """
         path = folder / "train" / "experiment.json"
         if not path.exists():
             raise UserError(f"{folder} holds no run. pipelines/train.py makes one.")
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text("utf-8"))
         values = record["settings"]
-        model_class = type(MODELS[values["model_name"]])
-        return cls(from_dict(values, model_class), folder, data_dir, cache_dir, record["origins"])
+        if values["model_name"] not in MODELS:
+            raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
+        experiment = from_dict(values, type(MODELS[values["model_name"]]))
+        for override in overrides:
+            if not override.startswith(("decoding.", "evaluation.", "training.average")):
+                raise UserError(
+                    f"{override}: the run is trained; only decoding.*, evaluation.* and "
+                    "training.average* can still be set."
+                )
+        experiment, origins = with_overrides(experiment, record["origins"], overrides)
+        return cls(experiment, folder, data_dir, cache_dir, origins)
 
     @property
     def task(self) -> Task:
@@ -110,10 +128,21 @@ class Run:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The sub-words, trained on first use and kept."""
-        if not (self.work / Vocabulary.FILES[0]).exists():
+        """The sub-words: trained on first use, and again if the corpus or its settings changed.
+
+        Once there are checkpoints, the sub-words that belong to them are used whatever the corpus;
+        `train` refuses to go on with another one.
+        """
+        record = self.work / "subwords.json"
+        if self.checkpoints.steps():
+            return Vocabulary.load(self.work)
+        data = self.experiment.data
+        made_from = {"corpus": fingerprint(*self.splits["train"]), **dataclasses.asdict(data)}
+        if not record.exists() or json.loads(record.read_text("utf-8")) != made_from:
             logger.info("Training sub-words")
-            Vocabulary.train(*self.splits["train"], self.experiment.data).save(self.work)
+            record.unlink(missing_ok=True)
+            Vocabulary.train(*self.splits["train"], data).save(self.work)
+            write_atomically(record, json.dumps(made_from, indent=2).encode())
         return Vocabulary.load(self.work)
 
     def record_settings(self) -> None:
@@ -146,7 +175,7 @@ class Run:
         # Every initialiser has its own seed. tf.random.set_seed is not for us: it empties
         # TensorFlow's kernel cache, and with it goes the sub-word models' resource.
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
-        model = self.experiment.model.build(*sizes, self.experiment.training)  # type: ignore[attr-defined]
+        model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
 
     def translate_function(self, model: TranslationModel) -> Callable[[Any], tuple[Any, Any]]:
@@ -168,7 +197,11 @@ class Run:
         """
         experiment = self.experiment
         data, training = experiment.data, experiment.training
+        self.score(["text"], ["text"])  # a scorer that fails should do so before the first update
+        if training.deterministic:
+            tf.config.experimental.enable_op_determinism()
         strategy = tf.distribute.MirroredStrategy(devices)
+        logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
         vocabulary = self.vocabulary
         training_set = TrainingSet(
             *self.splits["train"],
@@ -242,14 +275,14 @@ class Run:
             UserError: If there is no checkpoint.
         """
         training = self.experiment.training
-        steps = self.checkpoints.last(1)
+        steps = self.checkpoints.steps()[-1:]
         if not steps:
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
+        history = self.checkpoints.load(steps[0]).history
         if training.average == "best":
-            history = self.checkpoints.load(steps[0]).history
             steps = self.checkpoints.best(training.average_count, history) or steps
         elif training.average == "last":
-            steps = self.checkpoints.last(training.average_count)
+            steps = self.checkpoints.last(training.average_count, history) or steps
         model = self.build_model()
         load_weights(model, self.checkpoints.average(steps))
         return model, steps
@@ -279,13 +312,21 @@ class Run:
         translations = self.translate(sources, self.translate_function(model), split)
         scores = self.score(translations, references)
         write_atomically(
-            self.work / f"{split}.txt", "".join(f"{line}\n" for line in translations).encode()
+            self.work / f"{split}.txt",
+            "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
         )
+        newest = self.checkpoints.load(self.checkpoints.steps()[-1])
         path = self.work / "scores.json"
-        records = json.loads(path.read_text()) if path.exists() else {}
+        records = json.loads(path.read_text("utf-8")) if path.exists() else {}
         records[split] = {
             **dataclasses.asdict(scores),
             "checkpoint_steps": steps,
+            "training": {
+                "updates": newest.step,
+                "minutes_in_updates": round(newest.seconds / 60, 2),
+                "target_words": newest.tokens,
+                "seed": self.experiment.training.seed,
+            },
             "parameters": sum(model.parameter_counts().values()),
             "decoding": dataclasses.asdict(self.experiment.decoding),
         }
@@ -299,7 +340,7 @@ class Run:
         for name in ("experiment.json", "scores.json"):
             path = self.work / name
             if path.exists():
-                records[name] = json.loads(path.read_text())
+                records[name] = json.loads(path.read_text("utf-8"))
         logger.info("Exporting the mean of updates %s", ", ".join(map(str, steps)))
         return export_saved_model(
             model, self.vocabulary, self.experiment.decoding, self.folder, records

@@ -6,12 +6,14 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's own start-up lines
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; errors are raised
 
 from dtmt_tf.config import Experiment, resolve  # noqa: E402
 from dtmt_tf.errors import UserError  # noqa: E402
@@ -22,7 +24,6 @@ DEFAULT_TASK = "cldr_ende"
 
 def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
     """Returns a parser with the arguments that name a run."""
-    from dtmt_tf.models import MODELS
     from dtmt_tf.tasks import TASKS
 
     result = argparse.ArgumentParser(
@@ -38,7 +39,9 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
         help=f"one of {', '.join(TASKS)} (default: %(default)s)",
     )
     group.add_argument(
-        "--model", metavar="NAME", help=f"one of {', '.join(MODELS)} (default: the task's)"
+        "--model",
+        metavar="NAME",
+        help="a preset that train.py --list-models names (default: the task's)",
     )
     group.add_argument("--name", help="name of the run (default: the model's)")
     group.add_argument(
@@ -59,7 +62,51 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
     return result
 
 
-def add_set(group: argparse.ArgumentParser) -> None:
+def start_tensorflow(devices: Sequence[str] = ()) -> None:
+    """Imports TensorFlow without the lines it writes whatever its log level is.
+
+    They come from C++ straight to the process's standard error, so that is where they are caught;
+    should the import fail, they are shown.
+
+    Args:
+        devices: Devices that are asked for; with `CPU:0 CPU:1` and so on the processor is divided
+            into as many logical devices.
+
+    Raises:
+        UserError: If one of the devices is not there.
+    """
+    processors = len({name for name in devices if name.upper().startswith("CPU:")})
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), 2)
+        try:
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401
+
+            if processors > 1:
+                tf.config.set_logical_device_configuration(
+                    tf.config.list_physical_devices("CPU")[0],
+                    [tf.config.LogicalDeviceConfiguration()] * processors,
+                )
+            present = [
+                device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()
+            ]
+        except BaseException:
+            caught.seek(0)
+            os.write(kept, caught.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+    missing = [name for name in devices if name.upper() not in present]
+    if missing:
+        raise UserError(f"There is no device {missing[0]}. Present: {', '.join(present)}.")
+
+
+def add_set(
+    group: argparse.ArgumentParser, text: str = "change settings; train.py --show-config lists them"
+) -> None:
     """Adds `--set` to a parser."""
     group.add_argument(
         "--set",
@@ -67,7 +114,7 @@ def add_set(group: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="SECTION.NAME=VALUE",
-        help="change settings; --show-config lists them",
+        help=text,
     )
 
 
@@ -127,6 +174,9 @@ def main(command: Callable[[], int | None]) -> None:
     except BrokenPipeError:  # the reader of our output left
         sys.stderr.close()
         code = 141
+    except OSError as error:  # a full disk, a folder that can not be written
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         code = 130

@@ -37,7 +37,9 @@ def command() -> int:
         help="sacreBLEU tokenizer; none for tokenised text (default: %(default)s)",
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
+    common.add_set(parser, "change decoding.*, evaluation.* or training.average*")
     args = parser.parse_args()
+    common.start_tensorflow()
 
     from dtmt_tf.data.corpus import read_lines
     from dtmt_tf.errors import UserError
@@ -64,7 +66,7 @@ def command() -> int:
             records = score_hypotheses(hypotheses, references, tokenize=args.tokenize)
             print(format_scores(records))
     else:
-        run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
+        run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
         records = run.evaluate(args.split)
         print(format_scores(records))
         print(f"\nTranslations: {run.work / (args.split + '.txt')}")

@@ -12,11 +12,13 @@ def command() -> int:
         "takes and returns strings. The version is the next free number.",
         "example:\n  python pipelines/export.py --task multi30k_ende\n",
     )
+    common.add_set(parser, "change decoding.*, evaluation.* or training.average*")
     args = parser.parse_args()
+    common.start_tensorflow()
 
     from dtmt_tf.run import Run
 
-    run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
+    run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
     print(f"Exported to {run.export()}")
     return 0
 

@@ -14,6 +14,7 @@ def command() -> int:
     )
     common.add_set(parser)
     args = parser.parse_args()
+    common.start_tensorflow()
 
     from dtmt_tf.run import Run
 

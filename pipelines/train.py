@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 import time
 
@@ -24,6 +26,7 @@ def command() -> int:
     parser.add_argument(
         "--devices",
         nargs="+",
+        default=[],
         metavar="DEVICE",
         help="devices to train on, such as GPU:0 GPU:1 (default: all)",
     )
@@ -39,13 +42,15 @@ def command() -> int:
     args = parser.parse_args()
 
     from dtmt_tf.config import show
-    from dtmt_tf.models import MODELS
     from dtmt_tf.tasks import TASKS
 
     if args.list_tasks:
         for task in TASKS.values():
             print(f"{task.name:<18} {task.description}")
         return 0
+    common.start_tensorflow(args.devices)
+    from dtmt_tf.models import MODELS
+
     if args.list_models:
         print("\n".join(MODELS))
         return 0
@@ -63,18 +68,15 @@ def command() -> int:
         return 0
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    if args.restart:
+    if args.restart and run.splits:  # a corpus that is not there or not sound removes nothing
         run.restart()
-    if experiment.training.deterministic:
-        import tensorflow as tf
-
-        tf.config.experimental.enable_op_determinism()
     start = time.perf_counter()
-    outcome = run.train(args.devices)
+    outcome = run.train(args.devices or None)
     if outcome.signal:
+        again = [word for word in sys.argv if word != "--restart"]
         print(
             f"Stopped after update {outcome.step:,}; it is saved. To go on, run again:\n"
-            f"  python {' '.join(sys.argv)}",
+            f"  {shlex.join([os.path.relpath(sys.executable), *again])}",
             file=sys.stderr,
         )
         return 128 + outcome.signal

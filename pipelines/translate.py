@@ -29,6 +29,7 @@ def command() -> int:
     parser.add_argument("--scores", action="store_true", help="append a tab and the score")
     parser.add_argument("--show-source", action="store_true", help="put source and tab before")
     args = parser.parse_args()
+    common.start_tensorflow()
 
     from dtmt_tf.data.corpus import read_lines
     from dtmt_tf.decoding import translate_lines
@@ -43,7 +44,8 @@ def command() -> int:
         lines = read_lines(args.input)
     else:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
-        lines = text.removesuffix("\n").split("\n") if text else []
+        lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+        lines = lines if text else []
     progress = "translate" if sys.stderr.isatty() and len(lines) > args.batch_size else ""
     translations, scores = translate_lines(lines, translator, args.batch_size, progress)
     rows = []

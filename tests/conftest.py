@@ -2,6 +2,7 @@
 
 import os
 
+os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
 
 import keras  # noqa: E402

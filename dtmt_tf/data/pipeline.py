@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 
@@ -33,6 +34,9 @@ class TrainingSet:
         encode_source: Sub-words of the source.
         encode_target: Sub-words of the target.
         max_length: Pairs with a longer side (in sub-words, with <eos>) are dropped and counted.
+
+    Attributes:
+        fingerprint: Hash of the corpus, which a resumed run must find again.
 
     Raises:
         UserError: If no pair is left.
@@ -67,6 +71,7 @@ class TrainingSet:
                 len(kept),
                 max_length,
             )
+        self.fingerprint = fingerprint(source, target)
         self.source, self.target = (tf.ragged.boolean_mask(side, kept) for side in sides)
         self.lengths = lengths[kept]
 
@@ -86,3 +91,12 @@ class TrainingSet:
             indices, output_signature=tf.TensorSpec([None], tf.int64)
         )
         return dataset.map(pad, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def fingerprint(source: list[str], target: list[str]) -> str:
+    """Returns a short hash of a corpus."""
+    digest = hashlib.sha256()
+    for side in (source, target):
+        digest.update("\n".join(side).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]

@@ -158,9 +158,11 @@ def _ranked(end: _Search, max_lengths: tf.Tensor, alpha: float) -> Hypotheses:
     alive = tf.where(end.log_probs > MINUS_INFINITY / 2, max_lengths[:, None], 0)
     alive_scores = end.log_probs / length_penalty(max_lengths, alpha)[:, None]
     none = tf.reduce_all(tf.equal(end.finished_lengths, 0), axis=1, keepdims=True)
+    lengths = tf.where(none, alive, end.finished_lengths)
+    ids = tf.where(none[:, :, None], end.ids, end.finished_ids)
     return Hypotheses(
-        tf.where(none[:, :, None], end.ids, end.finished_ids),
+        tf.where(lengths[:, :, None] > 0, ids, 0),
         tf.where(none, alive_scores, end.finished_scores),
         tf.where(none, end.log_probs, end.finished_log_probs),
-        tf.where(none, alive, end.finished_lengths),
+        lengths,
     )

@@ -59,8 +59,10 @@ def translate_texts(texts: Any, source: Any, target: Any, search: Search) -> tup
     Returns:
         Translations `[B]` and scores `[B]`; a blank text gives an empty one with score 0.
     """
-    blank = tf.equal(tf.strings.length(tf.strings.strip(texts)), 0)
-    hypotheses = search(source.encode(texts).to_tensor())
+    blank = tf.strings.regex_full_match(texts, r"[\s\p{Z}]*")
+    ids = source.encode(texts).to_tensor()
+    ids = tf.pad(ids, [[0, 0], [0, tf.maximum(1 - tf.shape(ids)[1], 0)]])  # no texts: [0, 1]
+    hypotheses = search(ids)
     translations = target.decode(hypotheses.ids[:, 0])
     return tf.where(blank, "", translations), tf.where(blank, 0.0, hypotheses.scores[:, 0])
 

@@ -199,7 +199,10 @@ def _build_bleu(tokenize: str, lowercase: bool) -> BLEU:
             f"Unknown BLEU tokenizer '{tokenize}'. Choose from: {', '.join(BLEU.TOKENIZERS)}."
         )
     # With "none" the text is tokenised on purpose, so sacreBLEU's advice to detokenise is wrong.
-    return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    except (ImportError, RuntimeError) as error:  # a tokenizer that needs a package of its own
+        raise UserError(f"The BLEU tokenizer '{tokenize}' can not be used: {error}") from error
 
 
 def _check_counts(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:

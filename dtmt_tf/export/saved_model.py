@@ -82,6 +82,7 @@ def export_saved_model(
     if problems:
         raise UserError(f"{partial} could not be served:\n  " + "\n  ".join(problems))
     for name, values in records.items():
-        (partial / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+        (partial / name).write_text(text, encoding="utf-8")
     partial.rename(version)
     return version

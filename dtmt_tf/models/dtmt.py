@@ -54,6 +54,15 @@ class DTMTConfig(ModelConfig):
                 "`model.units` should be divisible by `model.num_heads`. "
                 f"Received: {self.units} and {self.num_heads}."
             )
+        if self.context_dim is not None and self.context_dim < 1:
+            raise UserError(
+                f"`model.context_dim` should be positive. Received: {self.context_dim}."
+            )
+        if not 0 < self.initializer_range < 10:
+            raise UserError(
+                "`model.initializer_range` should be in (0, 10). "
+                f"Received: {self.initializer_range}."
+            )
         for module in ("encoder", "query", "decoder"):
             cell, depth = getattr(self, f"{module}_cell"), getattr(self, f"{module}_depth")
             if cell not in CELLS:
@@ -73,7 +82,6 @@ class DTMTConfig(ModelConfig):
         return model
 
 
-@keras.saving.register_keras_serializable("dtmt_tf")
 class DTMT(TranslationModel):
     """Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 from collections.abc import Iterable
@@ -72,7 +73,10 @@ class Subwords:
 
     def __init__(self, model: bytes) -> None:
         self.model = model
-        self.tokenizer = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        # The operation's name is its resource's name once exported: two models of one name in one
+        # process would both use the first.
+        name = f"subwords_{hashlib.sha256(model).hexdigest()[:16]}"
+        self.tokenizer = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
 
     def encode(self, texts: Any) -> tf.RaggedTensor:

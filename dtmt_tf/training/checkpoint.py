@@ -27,6 +27,8 @@ class Checkpoint:
         optimizer: Optimiser variables, in its order.
         history: One record for each validation so far: step, bleu and more.
         settings: The experiment, as plain values.
+        seconds: Time spent in updates so far.
+        tokens: Target words seen so far.
     """
 
     step: int
@@ -34,6 +36,8 @@ class Checkpoint:
     optimizer: Sequence[np.ndarray]
     history: Sequence[Mapping[str, Any]]
     settings: Mapping[str, Any]
+    seconds: float = 0.0
+    tokens: int = 0
 
 
 class CheckpointFolder:
@@ -70,6 +74,8 @@ class CheckpointFolder:
             "step": checkpoint.step,
             "history": list(checkpoint.history),
             "settings": checkpoint.settings,
+            "seconds": checkpoint.seconds,
+            "tokens": checkpoint.tokens,
         }
         arrays = {f"model/{name}": value for name, value in checkpoint.weights.items()}
         arrays |= {f"optimizer/{k:04d}": value for k, value in enumerate(checkpoint.optimizer)}
@@ -80,15 +86,24 @@ class CheckpointFolder:
 
         path = self.path(checkpoint.step)
         write_atomically(path, write)
-        kept = {*self.last(self.keep_last), *self.best(self.keep_best, checkpoint.history)}
+        kept = {
+            *self.steps()[-1:],
+            *self.last(self.keep_last, checkpoint.history),
+            *self.best(self.keep_best, checkpoint.history),
+        }
         for step in self.steps():
             if step not in kept:
                 self.path(step).unlink()
         return path
 
-    def last(self, count: int) -> list[int]:
-        """The newest steps."""
-        return self.steps()[-count:]
+    def last(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The newest validated steps, of those that have a checkpoint.
+
+        A checkpoint made by a signal does not count, so that a run that was stopped ends with the
+        same weights as one that was not.
+        """
+        present = set(self.steps())
+        return sorted(record["step"] for record in history if record["step"] in present)[-count:]
 
     def best(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
         """The steps with the best validation BLEU, of those that have a checkpoint."""
@@ -118,7 +133,7 @@ class CheckpointFolder:
             if name.startswith("model/")
         }
         optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
-        return Checkpoint(meta["step"], weights, optimizer, meta["history"], meta["settings"])
+        return Checkpoint(weights=weights, optimizer=optimizer, **meta)
 
     def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Returns the mean of the model weights of several checkpoints."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import tensorflow as tf
 from matplotlib.figure import Figure
 
 from dtmt_tf.training.step import Update
-
-matplotlib.use("Agg")
 
 MODULE_AND_CELL = re.compile(r"(forward|backward|query|transition)/(\w*gru\w*)/")
 
@@ -91,11 +89,13 @@ def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -
     axes = figure.add_subplot()
     axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     axes.xaxis.tick_top()
-    axes.set_xticks(range(len(source)), source, rotation=60, ha="left")
-    axes.set_yticks(range(len(target)), target)
-    figure.tight_layout()
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="left", parse_math=False)
+    axes.set_yticks(range(len(target)), target, parse_math=False)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as boxes
+        figure.tight_layout()
+        figure.savefig(buffer, format="png")
     return tf.io.decode_png(buffer.getvalue(), channels=4).numpy()
 
 

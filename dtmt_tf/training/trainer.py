@@ -20,7 +20,7 @@ from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
-from dtmt_tf.training.step import TrainingStep, Update
+from dtmt_tf.training.step import TrainingStep
 from dtmt_tf.training.summaries import Summaries
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ class Outcome:
     Args:
         step: Updates done.
         signal: The signal that stopped it, or 0.
-        seconds: Time spent in updates in this process.
-        tokens: Target words seen in this process.
+        seconds: Time spent in updates, all processes of the run together.
+        tokens: Target words seen, likewise.
     """
 
     step: int
@@ -79,12 +79,15 @@ class Trainer:
         self.summaries = summaries
         self.validate = validate
         self.inspect = inspect
-        self.settings = settings
         self.plan = BatchPlan(
             training_set.lengths, max_length, max_tokens, step.slices, self.training.seed
         )
+        # What the position in the data stands on, beside the settings.
+        conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
+        self.settings = {**settings, "conditions": conditions}
         self.history: list[dict[str, Any]] = []
         self.step = 0
+        self._clock = _Clock()
         self._signal = 0
 
     def restore(self) -> int:
@@ -111,6 +114,7 @@ class Trainer:
             variable.assign(value)
         self.history = [dict(record) for record in checkpoint.history]
         self.step = checkpoint.step
+        self._clock = _Clock(checkpoint.seconds, checkpoint.tokens)
         return self.step
 
     def save(self) -> None:
@@ -122,6 +126,8 @@ class Trainer:
                 [variable.numpy() for variable in self.update.optimizer.variables],
                 self.history,
                 self.settings,
+                self._clock.seconds,
+                self._clock.tokens,
             )
         )
 
@@ -129,8 +135,8 @@ class Trainer:
         """Trains from the present step.
 
         Side effects:
-            Writes checkpoints and summaries. SIGINT and SIGTERM end the loop after the update in
-            flight, with a checkpoint; a second one ends the process at once.
+            Writes checkpoints and summaries. SIGINT and SIGTERM end the loop after the update or
+            validation in flight, with a checkpoint; a second one ends the process at once.
         """
         former = {number: signal.signal(number, self._stop) for number in STOPPING}
         try:
@@ -149,7 +155,8 @@ class Trainer:
         batches = iter(
             self.training_set.batches(self.plan, self.step, training.max_steps).as_numpy_iterator()
         )
-        clock = _Clock()
+        clock = self._clock
+        clock.resume()
         with tqdm(
             total=training.max_steps,
             initial=self.step,
@@ -160,14 +167,18 @@ class Trainer:
             bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
             "{elapsed}<{remaining}{postfix}",
         ) as bar:
+            if self.step and self._validation_is_due():  # stopped between saving and scoring
+                self._validate(bar, float("nan"))
+                clock.resume()
             while self.step < training.max_steps and not self._finished() and not self._signal:
                 batch = next(batches)
                 update = self.update(*batch)
-                loss = float(update.loss)
-                if not math.isfinite(loss):
+                loss, norm = float(update.loss), float(np.linalg.norm(update.gradient_norms))
+                if not (math.isfinite(loss) and math.isfinite(norm)):
                     raise UserError(
-                        f"The loss of update {self.step + 1} is {loss}. The last checkpoint is "
-                        "sound; try a lower training.learning_rate under another --name."
+                        f"Update {self.step + 1} has loss {loss} and gradient norm {norm}. The "
+                        "last checkpoint is sound; try a lower training.learning_rate under "
+                        "another --name."
                     )
                 self.step += 1
                 clock.count(int(update.tokens))
@@ -178,15 +189,22 @@ class Trainer:
                 bar.update()
                 if self.step % training.log_steps == 0:
                     self.summaries.update(self.step, update, clock.rate)
-                if self.step % training.validation_steps == 0 or self.step == training.max_steps:
-                    self._validate(bar, update)
+                if self._validation_is_due():
+                    self.save()
+                    self._validate(bar, loss)
                     clock.resume()
         if self._signal and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
         return Outcome(self.step, self._signal, clock.seconds, clock.tokens)
 
-    def _validate(self, bar: tqdm, update: Update) -> None:
-        record: dict[str, Any] = {"step": self.step, "loss": float(update.loss), "bleu": 0.0}
+    def _validation_is_due(self) -> bool:
+        """Whether this step is one of those scored, and has not been."""
+        training = self.training
+        due = self.step % training.validation_steps == 0 or self.step == training.max_steps
+        return due and all(record["step"] != self.step for record in self.history)
+
+    def _validate(self, bar: tqdm, loss: float) -> None:
+        record: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
         if self.validate is not None:
             scores, samples = self.validate()
             record |= scores
@@ -216,11 +234,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Clock:
-    """Target words per second, over all of this process and lately."""
+    """Time spent in updates, words seen, and words per second lately."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.tokens = 0
+    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
+        self.seconds = seconds
+        self.tokens = tokens
         self.rate = 0.0
         self._last = time.perf_counter()
 

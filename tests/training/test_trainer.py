@@ -97,17 +97,52 @@ def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
     assert weights_of(second) == weights_of(whole)
 
 
-def test_dropout_is_on_and_depends_on_the_seed(tmp_path):
-    short = dataclasses.replace(TRAINING, max_steps=2)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"embedding_dropout_rate": 0.0},
+        {"output_dropout_rate": 0.0},
+        {"candidate_dropout_rate": 0.0},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_each_dropout_is_on(tmp_path, changed):
     losses = []
-    for name, training in (
-        ("dropout", short),
-        ("none", dataclasses.replace(short, candidate_dropout_rate=0.0)),
-    ):
+    for name, settings in (("with", {}), ("without", changed)):
+        training = dataclasses.replace(TRAINING, max_steps=1, **settings)
         trainer = make_trainer(tmp_path / name, training)
         trainer.run()
         losses.append(trainer.update.losses[0])
     assert losses[0] != losses[1]
+
+
+def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=6, validation_steps=3)
+
+    def crash():
+        raise RuntimeError("in the middle of the validation")
+
+    first = make_trainer(tmp_path / "crashed", training, validate=crash)
+    with pytest.raises(RuntimeError):
+        first.run()
+    second = make_trainer(tmp_path / "crashed", training, validate=lambda: ({"bleu": 1.0}, []))
+    assert second.restore() == 3
+    second.run()
+    whole = make_trainer(tmp_path / "whole", training, validate=lambda: ({"bleu": 1.0}, []))
+    whole.run()
+    assert [record["step"] for record in second.history] == [3, 6]
+    assert weights_of(second) == weights_of(whole)
+    assert second.update.losses == whole.update.losses[3:]
+
+
+def test_another_corpus_or_division_is_refused(tmp_path):
+    short = dataclasses.replace(TRAINING, max_steps=1)
+    make_trainer(tmp_path, short).run()
+    other = make_trainer(tmp_path, short)
+    other.settings["conditions"]["slices"] = 2
+    with pytest.raises(UserError, match="conditions.slices: 1 -> 2"):
+        other.restore()
+    assert other.settings["conditions"]["corpus"] == other.training_set.fingerprint
 
 
 def test_changed_settings_are_refused_and_listed(tmp_path):
@@ -130,6 +165,6 @@ def test_a_loss_that_is_not_finite_stops_with_advice(tmp_path):
     trainer = make_trainer(tmp_path)
     bias = trainer.update.model.readout.logits.bias
     bias.assign(tf.fill(bias.shape, np.nan))
-    with pytest.raises(UserError, match="The loss of update 1 is nan"):
+    with pytest.raises(UserError, match="Update 1 has loss nan"):
         trainer.run()
     assert trainer.checkpoints.steps() == []

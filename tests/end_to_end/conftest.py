@@ -1,0 +1,98 @@
+"""One small run through the pipelines, as a user makes it; shared by the tests of this folder."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+SETTINGS = [
+    *("data.source_language=en", "data.target_language=de", "data.joint_vocabulary=false"),
+    *("data.source_vocab_size=16", "data.target_vocab_size=40", "data.max_length=40"),
+    *("data.max_tokens_per_batch=640", "training.max_steps=320", "training.validation_steps=160"),
+    *("training.embedding_dropout_rate=0", "training.output_dropout_rate=0"),
+    *("training.candidate_dropout_rate=0.1", "training.learning_rate=1e-3"),
+    *("training.schedule_warmup=3", "training.schedule_decay_start=1280"),
+    *("training.schedule_decay_end=2560", "training.log_steps=20"),
+    "data.split_digits=true",
+    *("model.embedding_dim=32", "model.units=32", "model.num_heads=4"),
+    *("model.initializer_range=0.3",),
+]
+
+
+def run(script, *arguments, stdin=None):
+    """Runs a pipeline to its end."""
+    return subprocess.run(
+        [sys.executable, f"pipelines/{script}.py", *map(str, arguments)],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def numbers(count, seed, seen):
+    """Sentences of digits in blocks, and the same in words: "31 4" and "drei eins , vier"."""
+    random_ = random.Random(seed)
+    pairs = []
+    while len(pairs) < count:
+        blocks = ["".join(random_.choices("0123456789", k=random_.randint(1, 3)))
+                  for _ in range(random_.randint(1, 3))]  # fmt: skip
+        source = " ".join(blocks)
+        if source not in seen:
+            seen.add(source)
+            words = [" ".join(WORDS[int(digit)] for digit in block) for block in blocks]
+            pairs.append((source, ", ".join(words)))
+    return pairs
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where the run is, and what its commands said."""
+
+    folder: Path
+    arguments: list[str]
+    stopped: subprocess.CompletedProcess
+    finished: subprocess.CompletedProcess
+
+    @property
+    def run_folder(self):
+        return self.folder / "models" / "custom" / "digits"
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory):
+    """Trains on digits in two parts: stopped by Ctrl-C, then to the end."""
+    folder = tmp_path_factory.mktemp("workshop")
+    seen = set()
+    settings = list(SETTINGS)
+    for seed, (split, count) in enumerate({"test": 200, "validation": 100, "train": 4000}.items()):
+        pairs = numbers(count, seed, seen)
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            settings.append(f"data.{split}_{side}={path}")
+    arguments = ["--task", "custom", "--name", "digits", "--output-dir", str(folder / "models")]
+    with_settings = [*arguments, "--set", *settings]
+    errors = folder / "stopped.stderr"
+    with errors.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "pipelines/train.py", *with_settings], cwd=ROOT, stderr=stream
+        )
+        # the bar appears when the loop, and with it the signal handler, is there
+        while "train   0%" not in errors.read_text() and process.poll() is None:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=120)
+    stopped = subprocess.CompletedProcess(
+        process.args, process.returncode, "", errors.read_text(encoding="utf-8")
+    )
+    finished = run("train", *with_settings)
+    return Workshop(folder, arguments, stopped, finished)

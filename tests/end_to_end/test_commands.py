@@ -1,0 +1,95 @@
+"""Commands that need no training: help, settings, mistakes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import ROOT, run
+
+SCRIPTS = sorted(path.stem for path in (ROOT / "pipelines").glob("*.py") if path.stem != "common")
+
+
+def refused(result, *texts):
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    for text in texts:
+        assert text in result.stderr
+
+
+def test_show_config_resolves_the_papers_task():
+    result = run("train", "--task", "wmt14_ende", "--show-config")
+    assert result.returncode == 0, result.stderr
+    for line in (
+        "model = dtmt4",
+        "model.units = 1024  # default",
+        "data.source_vocab_size = 32000  # task wmt14_ende",
+        "data.max_tokens_per_batch = 4096  # default",
+        "training.adam_epsilon = 1e-06  # default",
+        "training.schedule_decay_end = 1200000  # default",
+        "decoding.length_penalty = 0.6  # default",
+    ):
+        assert line in result.stdout.splitlines()
+
+
+def test_dry_run_prints_parameters_memory_and_steps():
+    result = run("train", "--task", "wmt14_ende", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    # the formula of tests/models/test_parameter_counts.py with both vocabularies of 32,000
+    assert re.search(r"encoder +44,095,488", result.stdout)
+    assert re.search(r"total +205,407,552", result.stdout)
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert "8.0e-04 at 400, falling from 25,000, 5.0e-05 at 150,000" in result.stdout
+
+
+def test_absent_corpus_says_what_to_put_where(tmp_path):
+    result = run("train", "--task", "wmt14_ende", "--data-dir", tmp_path, "--output-dir", tmp_path)
+    refused(result, "wmt14/train.en was not found", str(tmp_path), "one sentence a line")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        (["--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
+        (["--model", "dtmt9"], ["Unknown model 'dtmt9'", "dtmt4"]),
+        (["--set", "model.unit=8"], ["Unknown setting 'model.unit'", "'model.units'"]),
+        (["--set", "model.units=x"], ["`model.units` should be of type int", "'x'"]),
+        (["--set", "model.units=100", "model.num_heads=3"], ["divisible", "100 and 3"]),
+        (["--data-dir", "/nowhere"], ["/nowhere is not a directory"]),
+        (["--task", "custom"], ["data.train_source", "--set"]),
+        (["--devices", "GPU:7"], ["There is no device GPU:7", "CPU:0"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_mistakes_end_with_code_2_and_advice(arguments, texts, tmp_path):
+    refused(run("train", *arguments, "--output-dir", tmp_path), *texts)
+
+
+def test_faulty_files_are_named_with_their_lines(tmp_path):
+    (tmp_path / "a.en").write_bytes(b"one\ntw\xffo\nthree\n")
+    (tmp_path / "a.de").write_bytes(b"eins\nzwei\n")
+    result = run("train", "--task", "custom", "--output-dir", tmp_path, "--set",
+                 f"data.train_source={tmp_path}/a.en",
+                 f"data.train_target={tmp_path}/a.de")  # fmt: skip
+    refused(result, "a.en:2", "UTF-8", "a.de")
+    assert not list(tmp_path.rglob("*.spm"))
+
+
+def test_translate_without_a_model_says_how_to_get_one(tmp_path):
+    refused(run("translate", "--output-dir", tmp_path, stdin="x\n"), "pipelines/export.py")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_explains_and_gives_an_example(script):
+    result = run(script, "--help")
+    assert result.returncode == 0
+    assert "example" in result.stdout and f"python pipelines/{script}.py" in result.stdout
+
+
+def test_every_flag_in_the_readme_exists():
+    commands = re.findall(r"python pipelines/(\w+)\.py(.*)", Path(ROOT, "README.md").read_text())
+    assert {"train", "translate", "evaluate", "export", "prepare"} <= {name for name, _ in commands}
+    helps = {name: run(name, "--help").stdout for name, _ in commands}
+    for name, arguments in commands:
+        for flag in re.findall(r"--[\w-]+", arguments):
+            assert flag in helps[name], f"{name} has no {flag}"

@@ -1,0 +1,109 @@
+"""The exported model is the model: in a strange process, and in the C++ session."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.decoding import translate_lines
+from dtmt_tf.export import check_saved_model
+from dtmt_tf.run import Run
+from tests.end_to_end.conftest import ROOT, run
+
+ODD = ["", "   ", "12 345 " * 150, "🙂 12 👩‍👩‍👧", "漢字 7", "مرحبا 42", "x\ty\u00a0z", "e\u0301 9"]
+
+STRANGER = """
+import importlib.abc, json, sys
+class Wall(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "dtmt_tf":
+            raise ImportError(f"{name} is out of reach")
+sys.meta_path.insert(0, Wall())
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+translate, size = model.signatures["serving_default"], int(sys.argv[2])
+lines = json.loads(sys.stdin.read())
+for start in range(0, len(lines), size):
+    outputs = translate(text=tf.constant(lines[start : start + size]))
+    for text, score in zip(outputs["translation"].numpy(), outputs["score"].numpy()):
+        print(json.dumps([text.decode(), float(score)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def expected(workshop):
+    """Lines, and what the Python decoder makes of them."""
+    opened = Run.open(workshop.run_folder, None, workshop.folder)
+    model, _ = opened.best_model()
+    lines = (workshop.folder / "test.source").read_text().splitlines() + ODD
+    translate = opened.translate_function(model)
+    return lines, *translate_lines(lines, translate, 32)
+
+
+def same(rows, expected):
+    _, translations, scores = expected
+    assert [row[0] for row in rows] == translations
+    np.testing.assert_allclose([row[1] for row in rows], scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_a_process_without_the_package_gets_the_same(workshop, expected, batch_size, tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", STRANGER, workshop.run_folder / "1", str(batch_size)],
+        input=json.dumps(expected[0]),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    same([json.loads(line) for line in result.stdout.splitlines()], expected)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_the_cpp_session_gets_the_same(workshop, expected, batch_size):
+    result = subprocess.run(
+        [sys.executable, ROOT / "tests/export/c_session.py", workshop.run_folder / "1",
+         "--input", "text", "--batch", str(batch_size)],
+        input="".join(f"{line}\n" for line in expected[0]),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    batches = [json.loads(line) for line in result.stdout.splitlines()]
+    rows = [row for batch in batches
+            for row in zip(batch["translation"], batch["score"], strict=True)]  # fmt: skip
+    same(rows, expected)
+
+
+def test_blank_lines_stay_blank(expected):
+    lines, translations, scores = expected
+    blank = [k for k, line in enumerate(lines) if not line.strip()]
+    assert len(blank) == 2
+    assert [(translations[k], scores[k]) for k in blank] == [("", 0.0)] * 2
+
+
+def test_no_rows_in_no_rows_out_and_bad_bytes_are_survived(workshop):
+    signature = tf.saved_model.load(str(workshop.run_folder / "1")).signatures["serving_default"]
+    empty = signature(text=tf.constant([], tf.string))
+    assert empty["translation"].shape == (0,) and empty["score"].shape == (0,)
+    mixed = signature(text=tf.constant([b"\xff\xfe 12", b"31"]))
+    alone = signature(text=tf.constant([b"31"]))
+    mixed["translation"].numpy()[0].decode("utf-8")
+    assert mixed["translation"][1] == alone["translation"][0]
+
+
+def test_versions_count_up_and_carry_their_records(workshop):
+    result = run("export", *workshop.arguments)
+    assert result.returncode == 0, result.stderr
+    version = workshop.run_folder / "2"
+    assert result.stdout.strip() == f"Exported to {version}"
+    assert check_saved_model(version) == []
+    assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 80
+    settings = json.loads((version / "experiment.json").read_text())
+    assert settings["settings"]["model"]["units"] == 32
+    assert settings["origins"]["model.units"] == "--set"

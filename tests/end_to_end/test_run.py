@@ -1,0 +1,99 @@
+"""Train, stop, resume, translate, score, export: through the pipelines as a user would."""
+
+import json
+import re
+
+from tests.end_to_end.conftest import run
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(workshop):
+    assert workshop.stopped.returncode == 130, workshop.stopped.stderr
+    match = re.search(r"Stopped after update (\d+); it is saved", workshop.stopped.stderr)
+    assert match, workshop.stopped.stderr
+    assert "pipelines/train.py --task custom --name digits" in workshop.stopped.stderr
+    assert f"resuming after update {match[1]}" in workshop.finished.stderr
+
+
+def test_the_run_learns_and_reports(workshop):
+    assert workshop.finished.returncode == 0, workshop.finished.stderr
+    scores = json.loads((workshop.run_folder / "train" / "scores.json").read_text())["test"]
+    assert scores["bleu"] > 80
+    assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+    assert f"BLEU        {scores['bleu']:.2f}" in workshop.finished.stdout
+    assert "step 320: bleu" in workshop.finished.stderr
+    assert workshop.finished.stderr.count("  translation ") >= 2
+
+
+def test_progress_shows_loss_rate_and_speed_in_80_columns(workshop):
+    bars = [line for line in re.split(r"[\r\n]", workshop.finished.stderr) if "320/320" in line]
+    assert re.search(r"loss \d+\.\d{3} lr \d\.\de-\d\d \d+ tok/s", bars[-1])
+    assert len(bars[-1]) < 80
+
+
+def test_tensorboard_holds_what_was_promised(workshop):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(workshop.run_folder / "train" / "tensorboard"))
+    events.Reload()
+    tags = {tag for tags in events.Tags().values() if isinstance(tags, list) for tag in tags}
+    for tag in (
+        *("train/loss", "train/perplexity", "train/learning_rate", "train/gradient_norm"),
+        *("train/tokens_per_second", "validation/bleu", "translations", "attention/0"),
+        *("gates/forward/lgru/r", "gates/query/lgru/l", "gates/transition/tgru_1/z"),
+        *("gradient_norm/backward/lgru", "gradient_norm/query/tgru_1"),
+    ):
+        assert any(found.startswith(tag) for found in tags), (tag, sorted(tags))
+
+
+def test_translate_keeps_lines_and_blank_lines(workshop):
+    result = run("translate", *workshop.arguments, stdin="31 4\n\n7\n")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n") == ["drei eins, vier", "", "sieben", ""]
+
+
+def test_translate_reads_and_writes_files(workshop, tmp_path):
+    out = tmp_path / "out.de"
+    source = workshop.folder / "test.source"
+    result = run("translate", *workshop.arguments, source, "-o", out)
+    assert result.returncode == 0, result.stderr
+    assert lines_of(out) == lines_of(workshop.run_folder / "train" / "test.txt")
+
+
+def test_evaluate_scores_a_run_and_compares_files(workshop, tmp_path):
+    result = run("evaluate", *workshop.arguments, "--split", "validation")
+    assert result.returncode == 0, result.stderr
+    assert "tok:13a" in result.stdout
+    good = workshop.run_folder / "train" / "test.txt"
+    bad = tmp_path / "bad.txt"
+    bad.write_text("".join(f"{line.partition(' ')[2]}\n" for line in lines_of(good)))
+    result = run("evaluate", "--references", workshop.folder / "test.target",
+                 "--hypotheses", bad, good, "--json", tmp_path / "compared.json")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    baseline, system = json.loads((tmp_path / "compared.json").read_text())
+    assert system["bleu"] > baseline["bleu"] + 5
+    assert system["p_value"] < 0.05
+
+
+def test_decoding_can_be_changed_after_training_and_nothing_else(workshop):
+    greedy = run("evaluate", *workshop.arguments, "--split", "validation",
+                 "--set", "decoding.beam_size=1")  # fmt: skip
+    assert greedy.returncode == 0, greedy.stderr
+    record = json.loads((workshop.run_folder / "train" / "scores.json").read_text())["validation"]
+    assert record["decoding"]["beam_size"] == 1
+    assert record["training"]["updates"] == 320
+    refused = run("evaluate", *workshop.arguments, "--set", "model.units=8")
+    assert refused.returncode == 2
+    assert "the run is trained" in refused.stderr
+
+
+def test_other_settings_do_not_resume(workshop):
+    arguments = workshop.finished.args[2:]
+    result = run("train", *arguments, "training.clip_norm=1")
+    assert result.returncode == 2
+    assert "training.clip_norm: 5.0 -> 1.0" in result.stderr
+    assert "--name" in result.stderr
+    assert "Traceback" not in result.stderr
