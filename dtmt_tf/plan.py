@@ -23,6 +23,12 @@ def dry_run(experiment: Experiment) -> str:
     with tf.Graph().as_default():  # weights without memory
         model = experiment.model.build(source_size, target_size, training)
         counts = model.parameter_counts()
+        bounds = bucket_bounds(data.max_length)
+        largest: dict[str, int] = {}
+        for bound in bounds:
+            sentences = max(1, data.max_tokens_per_batch // bound)
+            for name, elements in model.largest_tensors(sentences, bound).items():
+                largest[name] = max(elements, largest.get(name, 0))
     total = sum(counts.values())
     lines = [
         f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
@@ -34,10 +40,11 @@ def dry_run(experiment: Experiment) -> str:
     lines += [f"  {'total':<20} {total:>13,}", "", "memory of each replica"]
     for name, copies in (("weights", 1), ("Adam moments", 2), ("gradients", 1)):
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
-    bounds = bucket_bounds(data.max_length)
+    for name, elements in largest.items():
+        lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
     n = training.schedule_replicas
     lines += [
-        "  and the activations of one batch",
+        "  (the last two for the worst bucket; smaller activations come on top)",
         "",
         f"batches of {data.max_tokens_per_batch:,} padded tokens for each replica and "
         "accumulation step",

@@ -269,6 +269,13 @@ class DTMT(TranslationModel):
         _, weights = self.cell.attention(query, memory)
         return gates, ops.mean(weights, axis=1)
 
+    def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
+        """See the base class."""
+        return {
+            "logits, gradient": 2 * sentences * length * self.readout.logits.units,
+            "attention, all steps": sentences * length**2 * self.config.units,
+        }
+
     def parts(self) -> dict[str, list[Any]]:
         """See the base class."""
         return {

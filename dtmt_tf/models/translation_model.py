@@ -65,6 +65,15 @@ class TranslationModel(keras.Model, abc.ABC):
     def parts(self) -> dict[str, list[Any]]:
         """Layers by the part of the model they belong to, for parameter counts."""
 
+    @abc.abstractmethod
+    def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
+        """Elements of the largest activations that one training batch keeps, by name.
+
+        Args:
+            sentences: Rows of the batch.
+            length: Length of both sides.
+        """
+
     def call(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
     ) -> Any:

@@ -1,4 +1,4 @@
-"""Parameter counts: every row of the paper's tables and of the reference notes, section 9."""
+"""Parameter counts: the rows of the paper's tables, and small models part by part."""
 
 import dataclasses
 

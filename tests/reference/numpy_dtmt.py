@@ -167,7 +167,7 @@ def length_penalty(length, alpha):
 
 
 def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, max_len=None):
-    """Beam search for one sentence, by the rules of the reference notes, section 8.4.
+    """Beam search for one sentence, by the rules of the authors' released code.
 
     Each step takes the best 2 * beam continuations of the living hypotheses. Of these, the best
     `beam` that do not end in <eos> live on; those that do join the finished list, of which the best

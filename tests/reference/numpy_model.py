@@ -51,7 +51,7 @@ def make_config(
 
 
 def parameter_breakdown(config):
-    """Number of parameters by part, as the sums of the reference notes, section 9.1."""
+    """Number of parameters by part."""
     e, d, c = config["embedding_dim"], config["units"], config["context_dim"]
     v_s, v_t, depth = config["source_vocab"], config["target_vocab"], config["depth"]
     per_gate = 2 * d if config["use_layer_norm"] else d

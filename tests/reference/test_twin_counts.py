@@ -1,0 +1,279 @@
+"""The NumPy twin: parameter counts of the paper, search, numeric derivatives."""
+
+import math
+
+import numpy as np
+import pytest
+
+from . import numpy_dtmt as ref
+from .toys import V_S, V_T, count_entries, tiny_config
+
+# Parameter counts.
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "candidate_bias", "count", "paper", "narrow"),
+    [
+        ("gru", 0, False, 143_245_085, 143.2, None),
+        ("gru", 0, True, 143_249_181, 143.2, 136.957),
+        ("lgru", 0, True, 157_937_437, 157.9, 149.548),
+        ("gru", 1, False, 155_848_477, 155.8, None),
+        ("gru", 1, True, 155_852_573, 155.8, 149.560),
+        ("lgru", 1, True, 170_540_829, 170.5, 162.151),
+        ("lgru", 2, True, 183_144_221, None, 174.755),
+        ("lgru", 3, True, 195_747_613, None, 187.358),
+        ("gru", 4, False, 193_658_653, 193.7, None),
+        ("gru", 4, True, 193_662_749, 193.7, 187.370),
+        ("lgru", 4, True, 208_351_005, 208.4, 199.961),
+    ],
+)
+def test_parameter_count_of_the_paper(kind, depth, candidate_bias, count, paper, narrow):
+    def total(context_dim):
+        return ref.parameter_count(
+            V_S, V_T, 1024, 1024, 16, depth, context_dim, kind, candidate_bias
+        )
+
+    assert total(2048) == total(None) == count
+    if paper is not None:
+        assert count / 1e6 == pytest.approx(paper, abs=0.06)
+    if narrow is not None:
+        assert round(total(1024) / 1e6, 3) == narrow
+
+
+def test_transformer_big_confirms_the_vocabularies():
+    d, inner = 1024, 4096
+    attention, norm = 4 * (d * d + d), 2 * d
+    feed_forward = 2 * d * inner + inner + d
+    encoder = 6 * (attention + feed_forward + 2 * norm)
+    decoder = 6 * (2 * attention + feed_forward + 3 * norm)
+    assert (V_S + 2 * V_T) * d + d + encoder + decoder == 277_608_448
+
+
+def test_parameter_breakdown_of_the_paper():
+    shallow = ref.parameter_breakdown(ref.make_config(V_S, V_T, 1024, 1024, 16, 0, kind="gru"))
+    deep = ref.parameter_breakdown(ref.make_config(V_S, V_T, 1024, 1024, 16, 4))
+    rest = {
+        "source": 41_029_632,
+        "target": 30_111_744,
+        "initial": 2_098_176,
+        "attention": 2_097_152 + 1_048_576 + 64 + 4_196_352,
+        "readout": 4_195_328,
+        "softmax": 30_140_125,
+    }
+    assert shallow == rest | {
+        "encoder": 12_593_152,
+        "query": 6_296_576,
+        "transition": 9_442_304,
+    }
+    assert deep == rest | {
+        "encoder": 44_095_488,
+        "query": 22_047_744,
+        "transition": 27_290_624,
+    }
+
+
+@pytest.mark.parametrize(
+    ("depth", "wide", "narrow", "gru"),
+    [
+        (1, 68_688, 60_464, 55_632),
+        (2, 81_616, 73_392, 68_560),
+        (4, 107_472, 99_248, 94_416),
+    ],
+)
+def test_small_parameter_counts(depth, wide, narrow, gru):
+    small = (50, 40, 24, 32, 4, depth)
+    for count, options in ((wide, {}), (narrow, {"context_dim": 32}), (gru, {"kind": "gru"})):
+        assert ref.parameter_count(*small, **options) == count
+        weights = ref.random_weights(ref.make_config(*small, **options), np.random.default_rng(0))
+        assert count_entries(weights) == count
+
+
+def test_small_parameter_breakdown():
+    assert ref.parameter_breakdown(ref.make_config(50, 40, 24, 32, 4, 4)) == {
+        "source": 1_224,
+        "target": 984,
+        "encoder": 42_176,
+        "initial": 2_080,
+        "query": 21_088,
+        "attention": 7_240,
+        "transition": 27_488,
+        "readout": 3_872,
+        "softmax": 1_320,
+    }
+
+
+@pytest.mark.parametrize("kind", ["gru", "lgru"])
+@pytest.mark.parametrize("candidate_bias", [True, False])
+@pytest.mark.parametrize("transition_candidate_bias", [True, False])
+@pytest.mark.parametrize("use_layer_norm", [True, False])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_formula_counts_the_weights(
+    kind, candidate_bias, transition_candidate_bias, use_layer_norm, depth
+):
+    config = tiny_config(
+        kind=kind,
+        candidate_bias=candidate_bias,
+        transition_candidate_bias=transition_candidate_bias,
+        use_layer_norm=use_layer_norm,
+        depth=depth,
+    )
+    weights = ref.random_weights(config, np.random.default_rng(12))
+    assert count_entries(weights) == sum(ref.parameter_breakdown(config).values())
+
+
+# Search.
+
+
+def test_length_penalty_golden_values():
+    values = [ref.length_penalty(length, 0.6) for length in (1, 10, 50)]
+    np.testing.assert_allclose(values, [1.0, 1.732862, 3.778565], rtol=3e-7)
+    assert ref.length_penalty(17, 0.0) == 1.0
+
+
+def scripted(table, vocab):
+    """Log probabilities from `{prefix: probabilities}`; unlisted prefixes are uniform."""
+
+    def log_prob_fn(prefix):
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(table.get(prefix, [1.0 / vocab] * vocab)))
+
+    return log_prob_fn
+
+
+def random_language(seed, vocab, sharpness=2.0):
+    def log_prob_fn(prefix):
+        rng = np.random.default_rng([seed, len(prefix), *prefix])
+        return ref.log_softmax(sharpness * rng.normal(size=vocab))
+
+    return log_prob_fn
+
+
+def test_finished_hypotheses_take_no_beam_place():
+    # Words: 0, <eos> = 1, 2. With one beam, <eos> is best at first and the word 2 lives on.
+    fn = scripted({(): [0.01, 0.59, 0.4], (2,): [0.0, 1.0, 0.0]}, 3)
+    result = ref.beam_search(fn, 2, 1, 5.0, 3, 1)
+    # (2, <eos>) at log 0.4 / (7/6)^5 = -0.424 beats (<eos>,) at log 0.59 = -0.528.
+    assert [ids for ids, _, _ in result] == [(2, 1)]
+    assert result[0][1] == pytest.approx(math.log(0.4))
+    assert result[0][2] == pytest.approx(math.log(0.4) / (7 / 6) ** 5)
+
+
+def test_search_stops_when_the_worst_finished_beats_the_bound():
+    calls = []
+    fn = scripted({(): [0.01, 0.59, 0.4], (2,): [0.0, 1.0, 0.0]}, 3)
+
+    def counted(prefix):
+        calls.append(prefix)
+        return fn(prefix)
+
+    # Without a penalty the bound is log 0.4 < log 0.59: over after one step, with one free slot.
+    result = ref.beam_search(counted, 2, 2, 0.0, 3, 1)
+    assert calls == [()]
+    assert [ids for ids, _, _ in result] == [(1,)]
+
+
+def test_search_goes_on_while_a_living_hypothesis_may_beat_the_worst_finished():
+    # After two words 0.54 and 0.04 are finished and 0.36 lives: it replaces the second.
+    table = {(): [0.4, 0.0, 0.6], (2,): [0.1, 0.9, 0.0], (0,): [0.0, 0.1, 0.9]}
+    fn = scripted(table | {(0, 2): [0.0, 1.0, 0.0]}, 3)
+    result = ref.beam_search(fn, 2, 2, 0.0, 3, 1)
+    assert [ids for ids, _, _ in result] == [(2, 1), (0, 2, 1)]
+
+
+def test_the_first_step_has_one_living_slot_and_the_best_are_kept_sorted():
+    fn = scripted(
+        {(): [0.2, 0.1, 0.7], (2,): [0.0, 0.6, 0.4], (0,): [0.0, 0.9, 0.1]},
+        3,
+    )
+    result = ref.beam_search(fn, 0, 2, 0.0, 3, 1, max_len=2)
+    assert [ids for ids, _, _ in result] == [(2, 1), (0, 1)]
+    np.testing.assert_allclose([p for _, p, _ in result], np.log([0.42, 0.18]), rtol=1e-12)
+
+
+def test_the_best_living_hypothesis_is_returned_when_nothing_finishes():
+    fn = scripted({(): [0.3, 0.0, 0.7]} | {(2,) * n: [0.1, 0.0, 0.9] for n in range(1, 9)}, 3)
+    ((ids, log_p, score),) = ref.beam_search(fn, 1, 1, 0.6, 3, 1, extra=4)
+    assert ids == (2,) * 5
+    assert log_p == pytest.approx(math.log(0.7 * 0.9**4))
+    assert score == pytest.approx(log_p / (10 / 6) ** 0.6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_beam_of_one_without_penalty_follows_the_best_living_word(seed):
+    fn = random_language(seed, 5)
+    result = ref.beam_search(fn, 3, 1, 0.0, 5, 1, extra=3)
+    prefix, log_p, finished = (), 0.0, []
+    for _ in range(6):
+        log_probs = fn(prefix)
+        order = [int(k) for k in np.argsort(-log_probs)]
+        if 1 in order[:2]:
+            finished.append(((*prefix, 1), log_p + log_probs[1]))
+        word = order[1] if order[0] == 1 else order[0]
+        prefix, log_p = (*prefix, word), log_p + log_probs[word]
+        if finished and max(finished, key=lambda item: item[1])[1] > log_p:
+            break
+    expected = max(finished, key=lambda item: item[1]) if finished else (prefix, log_p)
+    assert result[0][0] == expected[0]
+    assert result[0][1] == pytest.approx(expected[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_huge_beam_equals_exhaustive_search(seed, alpha):
+    fn = random_language(seed, 4)
+    everything = ref.exhaustive_search(fn, 4, 1, 5, alpha)
+    assert len(everything) == sum(3**n for n in range(5))
+    best = ref.beam_search(fn, 0, 4**5, alpha, 4, 1, max_len=5)[0]
+    assert best[0] == everything[0][0]
+    np.testing.assert_allclose(best[1:], everything[0][1:], rtol=1e-12)
+
+
+def test_exhaustive_search_by_hand():
+    fn = scripted({(): [0.2, 0.3, 0.5], (0,): [0.5, 0.5, 0.0], (2,): [0.0, 0.8, 0.2]}, 3)
+    result = ref.exhaustive_search(fn, 3, 1, 2, 0.0)
+    assert [ids for ids, _, _ in result] == [(2, 1), (1,), (0, 1)]
+    np.testing.assert_allclose([p for _, p, _ in result], np.log([0.4, 0.3, 0.1]), rtol=1e-12)
+
+
+def test_beam_search_runs_on_the_model():
+    config = tiny_config()
+    weights = ref.random_weights(config, np.random.default_rng(13))
+    source = [4, 5, 1]
+
+    def log_prob_fn(prefix):
+        return ref.next_log_probs(weights, source, prefix, config)
+
+    result = ref.beam_search(log_prob_fn, 3, 2, 0.6, 7, 1, max_len=4)
+    for ids, log_p, score in result:
+        if 0 not in ids:  # `forward` reads 0 as padding
+            logits = ref.forward(weights, [source], [list(ids)], config)
+            expected = ref.sentence_log_probs(logits, [list(ids)])[0]
+            assert log_p == pytest.approx(expected, rel=1e-10)
+        assert score == pytest.approx(log_p / ref.length_penalty(len(ids), 0.6), rel=1e-12)
+
+
+# Numeric derivatives.
+
+
+def test_central_difference_of_a_cube():
+    point = np.array([[1.0, 2.0], [3.0, 4.0]])
+    slopes = ref.central_difference(lambda a: float((a**3).sum()), point, [(0, 1), (1, 0)])
+    np.testing.assert_allclose(slopes, [12.0, 27.0], rtol=1e-8)
+    np.testing.assert_array_equal(point, [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_central_difference_finds_the_gradient_of_the_loss():
+    config = tiny_config(depth=1)
+    weights = ref.random_weights(config, np.random.default_rng(14))
+    source, target = [[4, 5, 1]], [[3, 2, 1]]
+    readout = weights["readout"]
+
+    def loss(bias):
+        changed = {**weights, "readout": {**readout, "logits_bias": bias}}
+        return ref.smoothed_loss(ref.forward(changed, source, target, config), target, 0.1)[0]
+
+    slopes = ref.central_difference(loss, readout["logits_bias"], [(k,) for k in range(7)])
+    probabilities = ref.softmax(ref.forward(weights, source, target, config))[0]
+    smoothed = np.full((3, 7), 0.1 / 6)
+    smoothed[[0, 1, 2], target[0]] = 0.9
+    np.testing.assert_allclose(slopes, (probabilities - smoothed).sum(axis=0), atol=1e-9)
