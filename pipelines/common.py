@@ -6,7 +6,6 @@ import argparse
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; er
 
 from dtmt_tf.config import Experiment, resolve  # noqa: E402
 from dtmt_tf.errors import UserError  # noqa: E402
+from dtmt_tf.quiet import quiet_stderr  # noqa: E402
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
@@ -63,10 +63,7 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
 
 
 def start_tensorflow(devices: Sequence[str] = ()) -> None:
-    """Imports TensorFlow without the lines it writes whatever its log level is.
-
-    They come from C++ straight to the process's standard error, so that is where they are caught;
-    should the import fail, they are shown.
+    """Imports and starts TensorFlow without the lines it writes whatever its log level is.
 
     Args:
         devices: Devices that are asked for; with `CPU:0 CPU:1` and so on the processor is divided
@@ -76,29 +73,17 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
         UserError: If one of the devices is not there.
     """
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as caught:
-        os.dup2(caught.fileno(), 2)
-        try:
-            import tensorflow as tf
-            import tensorflow_text  # noqa: F401
+    with quiet_stderr():
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401
 
-            if processors > 1:
-                tf.config.set_logical_device_configuration(
-                    tf.config.list_physical_devices("CPU")[0],
-                    [tf.config.LogicalDeviceConfiguration()] * processors,
-                )
-            present = [
-                device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()
-            ]
-        except BaseException:
-            caught.seek(0)
-            os.write(kept, caught.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+        if processors > 1:
+            tf.config.set_logical_device_configuration(
+                tf.config.list_physical_devices("CPU")[0],
+                [tf.config.LogicalDeviceConfiguration()] * processors,
+            )
+        devices_there = tf.config.list_logical_devices()
+    present = [device.name.removeprefix("/device:") for device in devices_there]
     missing = [name for name in devices if name.upper() not in present]
     if missing:
         raise UserError(f"There is no device {missing[0]}. Present: {', '.join(present)}.")

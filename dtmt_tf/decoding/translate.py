@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,7 +87,16 @@ def translate_lines(
     """
     order = sorted(range(len(lines)), key=lambda k: len(lines[k]))
     translations, scores = [""] * len(lines), [0.0] * len(lines)
-    with tqdm(total=len(lines), desc=progress, disable=not progress, leave=False, ncols=79) as bar:
+    interval = 0.2 if sys.stderr.isatty() else 20.0  # seconds; a log wants few lines
+    with tqdm(
+        total=len(lines),
+        desc=progress,
+        unit="line",
+        disable=not progress,
+        leave=False,
+        ncols=79,
+        mininterval=interval,
+    ) as bar:
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             texts, values = translate(tf.constant([lines[k] for k in rows]))

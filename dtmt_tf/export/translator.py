@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the sub-word operations
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import quiet_stderr
 
 
 class Translator:
@@ -24,7 +25,8 @@ class Translator:
         if not (folder / "saved_model.pb").exists():
             raise UserError(f"{folder} holds no SavedModel. pipelines/export.py makes one.")
         self.folder = folder
-        self._model = tf.saved_model.load(str(folder))
+        with quiet_stderr():  # the sub-words announce their empty normalisation
+            self._model = tf.saved_model.load(str(folder))
         self._signature = self._model.signatures["serving_default"]
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

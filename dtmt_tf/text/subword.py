@@ -16,6 +16,7 @@ import tensorflow_text as tf_text
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
+from dtmt_tf.quiet import quiet_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,8 @@ class Subwords:
         # The operation's name is its resource's name once exported: two models of one name in one
         # process would both use the first.
         name = f"subwords_{hashlib.sha256(model).hexdigest()[:16]}"
-        self.tokenizer = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32, name=name)
+        with quiet_stderr():  # it announces an empty normalisation
+            self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
 
     def encode(self, texts: Any) -> tf.RaggedTensor:
