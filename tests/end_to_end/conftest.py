@@ -14,13 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
 SETTINGS = [
     *("data.source_language=en", "data.target_language=de", "data.joint_vocabulary=false"),
-    *("data.source_vocab_size=16", "data.target_vocab_size=40", "data.max_length=40"),
+    *("data.source_vocab_size=14", "data.target_vocab_size=40", "data.max_length=40"),
     *("data.max_tokens_per_batch=640", "training.max_steps=320", "training.validation_steps=160"),
     *("training.embedding_dropout_rate=0", "training.output_dropout_rate=0"),
     *("training.candidate_dropout_rate=0.1", "training.learning_rate=1e-3"),
     *("training.schedule_warmup=3", "training.schedule_decay_start=1280"),
     *("training.schedule_decay_end=2560", "training.log_steps=20"),
     "data.split_digits=true",
+    "training.deterministic=true",
     *("model.embedding_dim=32", "model.units=32", "model.num_heads=4"),
     *("model.initializer_range=0.3",),
 ]
