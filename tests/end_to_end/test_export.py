@@ -103,7 +103,7 @@ def test_versions_count_up_and_carry_their_records(workshop):
     version = workshop.run_folder / "2"
     assert result.stdout.strip() == f"Exported to {version}"
     assert check_saved_model(version) == []
-    assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 75
+    assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 60
     settings = json.loads((version / "experiment.json").read_text())
     assert settings["settings"]["model"]["units"] == 32
     assert settings["origins"]["model.units"] == "--set"

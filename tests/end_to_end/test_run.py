@@ -21,7 +21,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(workshop):
 def test_the_run_learns_and_reports(workshop):
     assert workshop.finished.returncode == 0, workshop.finished.stderr
     scores = json.loads((workshop.run_folder / "train" / "scores.json").read_text())["test"]
-    assert scores["bleu"] > 75
+    assert scores["bleu"] > 60
     assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
     assert re.search(rf"BLEU +{scores['bleu']:.2f}\n", workshop.finished.stdout)
     assert "step 320: bleu" in workshop.finished.stderr
