@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine with Python >= 3.11: `make demo` and `make test`.
+# Two commands do everything on a fresh machine with Python 3.11 to 3.13: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
 

@@ -278,7 +278,7 @@ class Run:
         steps = self.checkpoints.steps()[-1:]
         if not steps:
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
-        history = self.checkpoints.load(steps[0]).history
+        history = self.checkpoints.describe(steps[0]).history
         if training.average == "best":
             steps = self.checkpoints.best(training.average_count, history) or steps
         elif training.average == "last":
@@ -315,7 +315,7 @@ class Run:
             self.work / f"{split}.txt",
             "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
         )
-        newest = self.checkpoints.load(self.checkpoints.steps()[-1])
+        newest = self.checkpoints.describe(self.checkpoints.steps()[-1])
         path = self.work / "scores.json"
         records = json.loads(path.read_text("utf-8")) if path.exists() else {}
         records[split] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +17,6 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.export.gate import check_saved_model
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import Vocabulary
-
-logger = logging.getLogger(__name__)
 
 
 def next_version(folder: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
-
-logger = logging.getLogger(__name__)
 
 
 def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:

@@ -118,15 +118,7 @@ class CheckpointFolder:
         Raises:
             UserError: If the file is damaged.
         """
-        path = self.path(step)
-        try:
-            with path.open("rb") as file, np.load(file) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            meta = json.loads(arrays.pop(META).tobytes())
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{path} is damaged ({error}). Remove it to go on from the one before."
-            ) from error
+        arrays, meta = self._read(step, ("model/", "optimizer/"))
         weights = {
             name.removeprefix("model/"): value
             for name, value in arrays.items()
@@ -135,10 +127,36 @@ class CheckpointFolder:
         optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
         return Checkpoint(weights=weights, optimizer=optimizer, **meta)
 
+    def describe(self, step: int) -> Checkpoint:
+        """Reads the checkpoint of a step without its arrays.
+
+        Raises:
+            UserError: If the file is damaged.
+        """
+        _, meta = self._read(step, ())
+        return Checkpoint(weights={}, optimizer=[], **meta)
+
     def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Returns the mean of the model weights of several checkpoints."""
         total: dict[str, np.ndarray] = {}
         for step in steps:
-            for name, value in self.load(step).weights.items():
+            arrays, _ = self._read(step, ("model/",))
+            for path, value in arrays.items():
+                name = path.removeprefix("model/")
                 total[name] = total.get(name, 0.0) + value.astype(np.float64)
         return {name: (value / len(steps)).astype(np.float32) for name, value in total.items()}
+
+    def _read(
+        self, step: int, prefixes: tuple[str, ...]
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Returns the arrays whose names begin so, and the rest of the checkpoint."""
+        path = self.path(step)
+        try:
+            with path.open("rb") as file, np.load(file) as archive:
+                names = [name for name in archive.files if name.startswith(prefixes)]
+                arrays = {name: archive[name] for name in names}
+                return arrays, json.loads(archive[META].tobytes())
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{path} is damaged ({error}). Remove it to go on from the one before."
+            ) from error

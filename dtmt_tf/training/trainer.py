@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import signal
 import sys
@@ -23,8 +22,6 @@ from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.step import TrainingStep
 from dtmt_tf.training.summaries import Summaries
 
-logger = logging.getLogger(__name__)
-
 Samples = list[tuple[str, str, str]]  # source, reference, translation
 
 
@@ -35,14 +32,10 @@ class Outcome:
     Args:
         step: Updates done.
         signal: The signal that stopped it, or 0.
-        seconds: Time spent in updates, all processes of the run together.
-        tokens: Target words seen, likewise.
     """
 
     step: int
     signal: int
-    seconds: float
-    tokens: int
 
 
 class Trainer:
@@ -195,7 +188,7 @@ class Trainer:
                     clock.resume()
         if self._signal and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
-        return Outcome(self.step, self._signal, clock.seconds, clock.tokens)
+        return Outcome(self.step, self._signal)
 
     def _validation_is_due(self) -> bool:
         """Whether this step is one of those scored, and has not been."""
