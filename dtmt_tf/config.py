@@ -1,19 +1,14 @@
-"""Settings: frozen dataclasses that hold every default once, and `--set` on top of them.
+"""Settings: frozen dataclasses that hold every default once.
 
 An experiment is a task, a model and five sections. Tasks give `data`, `training`, `decoding` and
-`evaluation`; presets give `model`; `--set section.name=value` comes last.
+`evaluation`; presets give `model`; `--set section.name=value` comes last: see `experiment`.
 """
 
 from __future__ import annotations
 
 import abc
-import dataclasses
-import difflib
-import json
 import math
-import types
-import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +26,11 @@ def _require(condition: bool, message: str) -> None:
 class ModelConfig(abc.ABC):
     """Base of every architecture's settings; see `dtmt_tf.models`."""
 
+    @property
+    def needs_joint_vocabulary(self) -> bool:
+        """Whether source and target must have one vocabulary, because they share a table."""
+        return False
+
     @abc.abstractmethod
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
@@ -44,13 +44,15 @@ class DataConfig:
 
     source_language: str = ""  # ISO code, such as "en"
     target_language: str = ""
-    corpus: str = "files"  # "files": the six paths below; "cldr": rendered by Babel
-    train_source: str = ""  # plain, .gz or .xz; absolute, or below --data-dir
-    train_target: str = ""
-    validation_source: str = ""
-    validation_target: str = ""
-    test_source: str = ""
-    test_target: str = ""
+    reverse: bool = False  # the other way: what is said of source and target changes sides
+    corpus: str = "files"  # "files": those below; "cldr": rendered by Babel
+    train_source: tuple[str, ...] = ()  # plain, .gz or .xz; absolute, or below --data-dir
+    train_target: tuple[str, ...] = ()  # as many: file n translates file n
+    validation_source: tuple[str, ...] = ()
+    validation_target: tuple[str, ...] = ()
+    test_source: tuple[str, ...] = ()
+    test_target: tuple[str, ...] = ()
+    extra_tests: tuple[str, ...] = ()  # "wmt/newstest2013": that with .en and .de, if so named
     joint_vocabulary: bool = True  # one sub-word model for both languages
     source_vocab_size: int = 8000  # the size of the joint vocabulary, if joint
     target_vocab_size: int = 8000  # unused, if joint
@@ -65,6 +67,11 @@ class DataConfig:
         _require(
             self.corpus in ("files", "cldr"),
             f"`data.corpus` should be files or cldr. Received: {self.corpus!r}.",
+        )
+        _require(
+            not self.extra_tests or all((self.source_language, self.target_language)),
+            "`data.extra_tests` needs `data.source_language` and `data.target_language`, on which "
+            f"its files end. Received: {self.source_language!r} and {self.target_language!r}.",
         )
         for name in ("source_vocab_size", "target_vocab_size", "max_length"):
             value = getattr(self, name)
@@ -92,6 +99,7 @@ class TrainingConfig:
     embedding_dropout_rate: float = 0.3
     output_dropout_rate: float = 0.3  # the layer before prediction
     candidate_dropout_rate: float = 0.1  # every cell's candidate, fresh at each step
+    subword_dropout_rate: float = 0.0  # merges left out when a training sentence is cut up
     learning_rate: float = 1e-4  # lr0
     schedule_replicas: int = 8  # n of schedule (17), whatever devices are present
     schedule_warmup: int = 50  # p: the peak n * lr0 is reached after n * p updates
@@ -109,6 +117,7 @@ class TrainingConfig:
     average: str = "best"  # weights used at the end: mean of the kept "best" or "last", or "none"
     average_count: int = 1  # how many of them
     log_steps: int = 100  # updates between TensorBoard records
+    precision: str = "float32"  # of products with weights in training; or "bfloat16"
     deterministic: bool = False  # TensorFlow's deterministic kernels
 
     def __post_init__(self) -> None:
@@ -117,6 +126,7 @@ class TrainingConfig:
             "embedding_dropout_rate",
             "output_dropout_rate",
             "candidate_dropout_rate",
+            "subword_dropout_rate",
             "adam_beta_1",
             "adam_beta_2",
         ):
@@ -152,6 +162,10 @@ class TrainingConfig:
             self.average in ("best", "last", "none"),
             f"`training.average` should be best, last or none. Received: {self.average!r}.",
         )
+        _require(
+            self.precision in ("float32", "bfloat16"),
+            f"`training.precision` should be float32 or bfloat16. Received: {self.precision!r}.",
+        )
         kept = self.keep_best if self.average == "best" else self.keep_last
         _require(
             self.average == "none" or self.average_count <= kept,
@@ -185,7 +199,7 @@ class DecodingConfig:
 class EvaluationConfig:
     """How translations are scored."""
 
-    tokenize: str = "13a"  # sacreBLEU tokenizer; "none" for text that is tokenised already
+    tokenize: str = "auto"  # the target language's; or a sacreBLEU tokenizer; "none": tokenised
     lowercase: bool = False
     exact_match: bool = False  # also report the share of sentences translated to the letter
 
@@ -220,145 +234,8 @@ class Task:
     unavailable: str = ""  # why the corpus can not be fetched, and what to do
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """All settings of one run."""
-
-    task: str
-    model_name: str
-    model: ModelConfig
-    data: DataConfig
-    training: TrainingConfig
-    decoding: DecodingConfig
-    evaluation: EvaluationConfig
-
-
-SECTIONS = ("model", "data", "training", "decoding", "evaluation")
-
-
-def resolve(
-    task: Task, model_name: str, model: ModelConfig, overrides: Iterable[str] = ()
-) -> tuple[Experiment, dict[str, str]]:
-    """Puts an experiment together.
-
-    Args:
-        task: The task.
-        model_name: Name of the preset.
-        model: The preset's settings.
-        overrides: `section.name=value` texts, applied in order.
-
-    Returns:
-        The experiment, and for each setting where its value comes from.
-
-    Raises:
-        UserError: If an override is malformed, unknown or out of range.
-    """
-    sections: dict[str, Any] = {name: getattr(task, name) for name in SECTIONS[1:]}
-    sections["model"] = model
-    owners = dict.fromkeys(SECTIONS[1:], f"task {task.name}") | {"model": f"model {model_name}"}
-    origins = {
-        f"{name}.{item.name}": owners[name]
-        if getattr(section, item.name) != item.default
-        else "default"
-        for name, section in sections.items()
-        for item in dataclasses.fields(section)
-    }
-    experiment = Experiment(task=task.name, model_name=model_name, **sections)
-    return with_overrides(experiment, origins, overrides)
-
-
-def with_overrides(
-    experiment: Experiment, origins: Mapping[str, str], overrides: Iterable[str]
-) -> tuple[Experiment, dict[str, str]]:
-    """Changes settings.
-
-    Args:
-        experiment: The settings so far.
-        origins: Where each comes from.
-        overrides: `section.name=value` texts, applied in order.
-
-    Returns:
-        The new experiment and origins.
-
-    Raises:
-        UserError: If an override is malformed, unknown or out of range.
-    """
-    sections = {name: getattr(experiment, name) for name in SECTIONS}
-    origins = dict(origins)
-    changes: dict[str, dict[str, Any]] = {}
-    for override in overrides:
-        key, value = parse_override(override, sections)
-        section_name, _, name = key.partition(".")
-        changes.setdefault(section_name, {})[name] = value
-        origins[key] = "--set"
-    for section_name, values in changes.items():
-        sections[section_name] = dataclasses.replace(sections[section_name], **values)
-    return dataclasses.replace(experiment, **sections), origins
-
-
-def parse_override(text: str, sections: Mapping[str, Any]) -> tuple[str, Any]:
-    """Reads one `section.name=value` by the type of the setting it names."""
-    key, equals, value = text.partition("=")
-    _require(bool(equals), f"--set takes section.name=value. Received: {text!r}.")
-    known = [f"{s}.{item.name}" for s in sections for item in dataclasses.fields(sections[s])]
-    if key not in known:
-        guess = difflib.get_close_matches(key, known, 1)
-        hint = f" Did you mean {guess[0]!r}?" if guess else " --show-config lists them all."
-        raise UserError(f"Unknown setting {key!r}.{hint}")
-    section_name, _, name = key.partition(".")
-    kind = typing.get_type_hints(type(sections[section_name]))[name]
-    return key, _parse_value(key, value, kind)
-
-
-def _parse_value(key: str, value: str, kind: Any) -> Any:
-    if isinstance(kind, types.UnionType):  # such as `int | None`
-        if value.lower() == "none":
-            return None
-        kind = next(option for option in typing.get_args(kind) if option is not type(None))
-    try:
-        if kind is bool:
-            return {"true": True, "1": True, "false": False, "0": False}[value.lower()]
-        if kind is int:
-            return int(value.replace("_", ""))
-        return kind(value)
-    except (KeyError, ValueError):
-        raise UserError(
-            f"`{key}` should be of type {kind.__name__}. Received: {value!r}."
-        ) from None
-
-
-def to_dict(experiment: Experiment) -> dict[str, Any]:
-    """Returns the experiment as plain values, ready for JSON."""
-    return dataclasses.asdict(experiment)
-
-
-def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Experiment:
-    """Rebuilds what `to_dict` took apart.
-
-    Raises:
-        UserError: If a setting is unknown or missing, as in a file of another version.
-    """
-    kinds = {
-        "model": model_class,
-        "data": DataConfig,
-        "training": TrainingConfig,
-        "decoding": DecodingConfig,
-        "evaluation": EvaluationConfig,
-    }
-    try:
-        sections: dict[str, Any] = {
-            name: kind(**{item.name: values[name][item.name] for item in dataclasses.fields(kind)})
-            for name, kind in kinds.items()
-        }
-        for name, kind in kinds.items():
-            kind(**values[name])  # refuses what it does not know
-        return Experiment(task=values["task"], model_name=values["model_name"], **sections)
-    except (KeyError, TypeError) as error:
-        raise UserError(f"The saved settings do not fit this version: {error}.") from error
-
-
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Lists the settings in which two `to_dict` results differ: `name: old -> new`."""
+    """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
     rows = []
     sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
     for section in sections:
@@ -368,14 +245,3 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             if before != after:
                 rows.append(f"{section}.{name}: {before} -> {after}")
     return rows
-
-
-def show(experiment: Experiment, origins: Mapping[str, str]) -> str:
-    """Returns the settings as lines of `section.name = value  # origin`."""
-    lines = [f"task = {experiment.task}", f"model = {experiment.model_name}"]
-    for section, values in to_dict(experiment).items():
-        if isinstance(values, dict):
-            for name, value in values.items():
-                key = f"{section}.{name}"
-                lines.append(f"{key} = {json.dumps(value)}  # {origins[key]}")
-    return "\n".join(lines)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from dtmt_tf.config import Experiment
 from dtmt_tf.data.batch import bucket_bounds
+from dtmt_tf.experiment import Experiment
 
 BYTES = 4  # float32
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import logging
 import platform
@@ -15,14 +16,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, Experiment, Task, from_dict, to_dict, with_overrides
+from dtmt_tf.config import EOS_ID, Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.pipeline import TrainingSet, encode_lines, fingerprint
 from dtmt_tf.data.splits import Pairs, load_splits
 from dtmt_tf.data.statistics import HEADER, describe
 from dtmt_tf.decoding import make_search, translate_lines, translate_texts
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import Scores, score_hypotheses, write_json
+from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
+from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
 from dtmt_tf.export import export_saved_model
 from dtmt_tf.files import write_atomically
 from dtmt_tf.models import MODELS, TranslationModel
@@ -41,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
 NUM_SAMPLES = 4  # pairs shown at validation
+CHANGEABLE = ("decoding.", "evaluation.", "training.average", "data.extra_tests")  # when trained
 
 
 class Run:
@@ -87,7 +90,7 @@ class Run:
             data_dir: Where the user keeps data sets.
             cache_dir: Where downloads go.
             overrides: `section.name=value` texts that change how its weights are averaged, how
-                they decode, or how they are scored.
+                they decode, or how and on what they are scored.
 
         Raises:
             UserError: If there is none, or an override is about anything else.
@@ -101,10 +104,10 @@ class Run:
             raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
         experiment = from_dict(values, type(MODELS[values["model_name"]]))
         for override in overrides:
-            if not override.startswith(("decoding.", "evaluation.", "training.average")):
+            if not override.startswith(CHANGEABLE):
                 raise UserError(
-                    f"{override}: the run is trained; only decoding.*, evaluation.* and "
-                    "training.average* can still be set."
+                    f"{override}: the run is trained; only decoding.*, evaluation.*, "
+                    "training.average* and data.extra_tests can still be set."
                 )
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
         return cls(experiment, folder, data_dir, cache_dir, origins)
@@ -126,6 +129,12 @@ class Run:
             logger.warning("The data check found:\n%s", format_findings(findings))
         return splits
 
+    @property
+    def scored_parts(self) -> list[str]:
+        """The parts a trained model is scored on: all tests, or validation if there are none."""
+        tests = [name for name in self.splits if name not in ("train", "validation")]
+        return tests or [name for name in self.splits if name == "validation"]
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The sub-words: trained on first use, and again if the corpus or its settings changed.
@@ -137,7 +146,8 @@ class Run:
         if self.checkpoints.steps():
             return Vocabulary.load(self.work)
         data = self.experiment.data
-        made_from = {"corpus": fingerprint(*self.splits["train"]), **dataclasses.asdict(data)}
+        corpus = fingerprint(*self.splits["train"])
+        made_from = {"corpus": corpus, **to_dict(self.experiment)["data"]}
         if not record.exists() or json.loads(record.read_text("utf-8")) != made_from:
             logger.info("Training sub-words")
             record.unlink(missing_ok=True)
@@ -174,7 +184,14 @@ class Run:
         """Returns the model with fresh weights, the same for the same seed."""
         # Every initialiser has its own seed. tf.random.set_seed is not for us: it empties
         # TensorFlow's kernel cache, and with it goes the sub-word models' resource.
-        sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        vocabulary = self.vocabulary
+        joint = vocabulary.source is vocabulary.target
+        if self.experiment.model.needs_joint_vocabulary and not joint:
+            raise UserError(
+                "One table for both languages needs data.joint_vocabulary=true; or set "
+                "model.tied_embeddings=target."
+            )
+        sizes = vocabulary.source.size, vocabulary.target.size
         model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
 
@@ -202,12 +219,25 @@ class Run:
             tf.config.experimental.enable_op_determinism()
         strategy = tf.distribute.MirroredStrategy(devices)
         logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
+        if training.precision == "bfloat16" and not _multiplies_bfloat16():
+            logger.warning(
+                "This processor has no bfloat16 products: training.precision=float32 is faster."
+            )
         vocabulary = self.vocabulary
+        samplers = None
+        if rate := training.subword_dropout_rate:
+            source, target = vocabulary.source, vocabulary.target
+            samplers = (
+                functools.partial(source.sample, dropout_rate=rate),
+                functools.partial(target.sample, dropout_rate=rate),
+            )
         training_set = TrainingSet(
             *self.splits["train"],
             vocabulary.source.encode,
             vocabulary.target.encode,
             data.max_length,
+            samplers,
+            training.seed,
         )
         with strategy.scope():
             model = self.build_model()
@@ -295,8 +325,13 @@ class Run:
 
     def score(self, translations: list[str], references: list[str]) -> Scores:
         """Scores translations as the task wants it."""
+        settings = self.experiment.evaluation
         return score_hypotheses(
-            translations, references, **dataclasses.asdict(self.experiment.evaluation)
+            translations,
+            references,
+            tokenize=choose_tokenizer(settings.tokenize, self.experiment.data.target_language),
+            lowercase=settings.lowercase,
+            exact_match=settings.exact_match,
         )
 
     def evaluate(self, split: str) -> Scores:
@@ -306,7 +341,10 @@ class Run:
             Writes `train/<split>.txt` (the translations) and `train/scores.json`.
         """
         if split not in self.splits:
-            raise UserError(f"There is no {split} part. Name its files with data.{split}_source.")
+            raise UserError(
+                f"There is no {split} part, but {', '.join(self.splits)}. "
+                "data.test_source or data.extra_tests names more."
+            )
         model, steps = self.best_model()
         sources, references = self.splits[split]
         translations = self.translate(sources, self.translate_function(model), split)
@@ -345,3 +383,10 @@ class Run:
         return export_saved_model(
             model, self.vocabulary, self.experiment.decoding, self.folder, records
         )
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether bfloat16 is worth it here, as far as the system tells."""
+    features = Path("/proc/cpuinfo")
+    known = features.exists() and not tf.config.list_logical_devices("GPU")
+    return not known or "bf16" in features.read_text()

@@ -14,8 +14,8 @@ sys.path.insert(0, str(ROOT))
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; errors are raised
 
-from dtmt_tf.config import Experiment, resolve  # noqa: E402
 from dtmt_tf.errors import UserError  # noqa: E402
+from dtmt_tf.experiment import Experiment, resolve  # noqa: E402
 from dtmt_tf.quiet import quiet_stderr  # noqa: E402
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
@@ -44,6 +44,12 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
         help="a preset that train.py --list-models names (default: the task's)",
     )
     group.add_argument("--name", help="name of the run (default: the model's)")
+    add_folders(group)
+    return result
+
+
+def add_folders(group: argparse._ActionsContainer) -> None:
+    """Adds the folders of runs and of data to a parser."""
     group.add_argument(
         "--output-dir",
         type=Path,
@@ -59,7 +65,6 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
         help="where data sets lie; what is missing is downloaded "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )
-    return result
 
 
 def start_tensorflow(devices: Sequence[str] = ()) -> None:
@@ -67,7 +72,7 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
 
     Args:
         devices: Devices that are asked for; with `CPU:0 CPU:1` and so on the processor is divided
-            into as many logical devices.
+            into as many logical devices, its cores shared out among them.
 
     Raises:
         UserError: If one of the devices is not there.
@@ -78,6 +83,8 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
         import tensorflow_text  # noqa: F401
 
         if processors > 1:
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+            tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // processors))
             tf.config.set_logical_device_configuration(
                 tf.config.list_physical_devices("CPU")[0],
                 [tf.config.LogicalDeviceConfiguration()] * processors,
@@ -90,7 +97,8 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
 
 
 def add_set(
-    group: argparse.ArgumentParser, text: str = "change settings; train.py --show-config lists them"
+    group: argparse._ActionsContainer,
+    text: str = "change settings; train.py --show-config lists them",
 ) -> None:
     """Adds `--set` to a parser."""
     group.add_argument(
@@ -151,6 +159,7 @@ def main(command: Callable[[], int | None]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("absl").setLevel(logging.ERROR)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     try:
         code = command() or 0
     except UserError as error:

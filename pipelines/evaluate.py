@@ -19,8 +19,8 @@ def command() -> int:
     parser.add_argument(
         "--split",
         default="test",
-        choices=["train", "validation", "test"],
-        help="default: %(default)s",
+        metavar="NAME",
+        help="train, validation, test or one of data.extra_tests (default: %(default)s)",
     )
     group = parser.add_argument_group("files instead of a run")
     group.add_argument("--references", type=Path, metavar="FILE", help="the right translations")
@@ -37,7 +37,7 @@ def command() -> int:
         help="sacreBLEU tokenizer; none for tokenised text (default: %(default)s)",
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
-    common.add_set(parser, "change decoding.*, evaluation.* or training.average*")
+    common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args()
     common.start_tensorflow()
 

@@ -13,7 +13,7 @@ import common
 def command() -> int:
     """Parses, resolves, trains."""
     parser = common.parser(
-        "Train a translation model, score it on the test part and export it as a SavedModel.\n"
+        "Train a translation model, score it on its test parts and export it as a SavedModel.\n"
         "The same command resumes a run that was stopped.",
         "examples:\n"
         "  python pipelines/train.py\n"
@@ -41,7 +41,7 @@ def command() -> int:
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")
     args = parser.parse_args()
 
-    from dtmt_tf.config import show
+    from dtmt_tf.experiment import show
     from dtmt_tf.tasks import TASKS
 
     if args.list_tasks:
@@ -80,9 +80,12 @@ def command() -> int:
             file=sys.stderr,
         )
         return 128 + outcome.signal
-    if "test" in run.splits:
-        print(f"\nTest part, {experiment.task}, {experiment.model_name}:")
-        print(format_scores(run.evaluate("test")))
+    data = experiment.data
+    for part in run.scored_parts:
+        note = " (there is no test; training saw these scores)" if part == "validation" else ""
+        direction = f"{data.source_language}-{data.target_language}".strip("-")
+        print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
+        print(format_scores(run.evaluate(part)))
     version = run.export()
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).")

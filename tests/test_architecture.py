@@ -16,6 +16,7 @@ ALLOWED = {
     "__init__": set(),
     "errors": set(),
     "config": {"errors"},
+    "experiment": {"config", "errors"},
     "files": {"errors"},
     "quiet": set(),
     "tasks": {"config"},
@@ -25,12 +26,15 @@ ALLOWED = {
     "layers": {"cells"},
     "models": {"cells", "layers", "config", "errors"},
     "decoding": {"config", "errors"},
-    "training": {"config", "errors", "files", "models", "data", "layers:SeedStream"},
+    "training": {
+        *("config", "errors", "files", "models", "data"),
+        *("layers:SeedStream", "cells:products_in"),
+    },
     "evaluation": {"config", "errors", "files", "text", "decoding"},
     "export": {"config", "errors", "files", "quiet", "text", "decoding", "models"},
-    "plan": {"config", "data"},
+    "plan": {"experiment", "data"},
     "run": {  # where the rooms meet; only pipelines import it
-        *("config", "errors", "files", "tasks", "text", "data"),
+        *("config", "experiment", "errors", "files", "tasks", "text", "data"),
         *("models", "decoding", "training", "evaluation", "export"),
     },
 }

@@ -7,7 +7,6 @@ import pytest
 from dtmt_tf.config import (
     EOS_ID,
     PAD_ID,
-    SECTIONS,
     UNK_ID,
     DataConfig,
     DecodingConfig,
@@ -16,13 +15,9 @@ from dtmt_tf.config import (
     Task,
     TrainingConfig,
     differences,
-    from_dict,
-    parse_override,
-    resolve,
-    show,
-    to_dict,
 )
 from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import SECTIONS, from_dict, parse_override, resolve, show, to_dict
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,12 @@ def message(*overrides):
         ("training.learning_rate=1e-3", 0.001),
         ("training.clip_norm=5", 5.0),
         ("model.cell=gru", "gru"),
-        ("data.train_source=a=b.txt", "a=b.txt"),
-        ("data.train_source=", ""),
+        ("data.source_language=a=b", "a=b"),
+        ("data.source_language=", ""),
+        ("data.train_source=a.en", ("a.en",)),
+        ("data.train_source=b.en,a=1.en", ("b.en", "a=1.en")),
+        ("data.train_source=", ()),
+        ("data.extra_tests=wmt/newstest2013", ("wmt/newstest2013",)),
         ("evaluation.tokenize=none", "none"),  # a text, not None
         ("model.use_layer_norm=false", False),
         ("model.use_layer_norm=False", False),
@@ -240,6 +239,12 @@ def test_no_more_checkpoints_are_averaged_than_kept(average):
     resolved("training.average=none", keep, count)
 
 
+def test_extra_tests_need_the_languages_their_files_end_on():
+    text = message("data.extra_tests=news", "data.target_language=")
+    assert text.endswith("on which its files end. Received: 'en' and ''.")
+    assert resolved("data.extra_tests=news")[0].data.extra_tests == ("news",)
+
+
 def test_settings_can_not_be_assigned():
     experiment, _ = resolved()
     for target, name in ((experiment, "task"), (experiment.model, "units")):
@@ -272,17 +277,65 @@ def test_defaults_of_the_paper():
     ) == (1e-4, 8, 50, 200_000, 1_200_000)
 
 
+# The other direction.
+
+
+def test_reverse_exchanges_the_sides_and_nothing_else():
+    files = ["data.train_source=a.en,b.en", "data.train_target=a.de,b.de",
+             "data.validation_source=v.en", "data.validation_target=v.de",
+             "data.test_source=t.en", "data.test_target=t.de",
+             "data.source_vocab_size=11", "data.target_vocab_size=22",
+             "data.joint_vocabulary=false", "data.extra_tests=news"]  # fmt: skip
+    forward, _ = resolved(*files)
+    backward, _ = resolved(*files, "data.reverse=true")
+    assert differences(to_dict(forward), to_dict(backward)) == [
+        "data.source_language: en -> de",
+        "data.target_language: de -> en",
+        "data.reverse: False -> True",
+        "data.train_source: ['a.en', 'b.en'] -> ['a.de', 'b.de']",
+        "data.train_target: ['a.de', 'b.de'] -> ['a.en', 'b.en']",
+        "data.validation_source: ['v.en'] -> ['v.de']",
+        "data.validation_target: ['v.de'] -> ['v.en']",
+        "data.test_source: ['t.en'] -> ['t.de']",
+        "data.test_target: ['t.de'] -> ['t.en']",
+        "data.source_vocab_size: 11 -> 22",
+        "data.target_vocab_size: 22 -> 11",
+    ]
+
+
+def test_a_joint_vocabulary_keeps_its_size_when_reversed():
+    data = resolved("data.reverse=true", "data.source_vocab_size=11")[0].data
+    assert (data.joint_vocabulary, data.source_vocab_size) == (True, 11)
+
+
+def test_a_reversed_setting_brings_its_origin():
+    _, origins = resolved("data.reverse=true", "data.train_source=a.en")
+    assert origins["data.train_target"] == "--set"
+    assert origins["data.train_source"] == "default"
+    assert origins["data.source_language"] == "task toy"
+
+
+def test_a_saved_reversed_experiment_is_not_reversed_again():
+    experiment, _ = resolved("data.reverse=true")
+    assert from_dict(json.loads(json.dumps(to_dict(experiment))), ToyConfig) == experiment
+
+
 # JSON, differences, show.
 
 
 @pytest.mark.parametrize(
     "overrides",
-    [(), ("model.context_dim=5", "model.use_layer_norm=false", "training.learning_rate=3e-5")],
+    [
+        (),
+        ("model.context_dim=5", "model.use_layer_norm=false", "training.learning_rate=3e-5"),
+        ("data.train_source=a.en,b.en", "data.test_source=c.en"),
+    ],
 )
 def test_an_experiment_survives_json(overrides):
     experiment, _ = resolved(*overrides)
     text = json.dumps(to_dict(experiment))
     assert from_dict(json.loads(text), ToyConfig) == experiment
+    assert differences(json.loads(text), to_dict(experiment)) == []
 
 
 def test_settings_of_another_version_are_refused():

@@ -10,6 +10,7 @@ from keras import ops
 
 from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
 from dtmt_tf.cells.gates import Gates
+from dtmt_tf.cells.product import product
 
 
 class GatedCell(AbstractRNNCell):
@@ -18,7 +19,8 @@ class GatedCell(AbstractRNNCell):
         h' = (1 - z) * h + z * dropout(c)
 
     `z` weighs the candidate, the reverse of `keras.layers.GRUCell`. A subclass says how many gates
-    and projections it has and computes gates and candidate in `gate_values`.
+    and projections it has and computes gates and candidate in `gate_values`; one whose last step is
+    another overrides `next_state`.
 
     Args:
         units: Size of the state, H. Positive.
@@ -73,7 +75,7 @@ class GatedCell(AbstractRNNCell):
 
     def project(self, inputs: Any) -> Any:
         """One product for all gates and the candidate; `[..., 0]` for a cell that reads nothing."""
-        return ops.matmul(inputs, self.kernel) if self.projection_size else inputs[..., :0]
+        return product(inputs, self.kernel) if self.projection_size else inputs[..., :0]
 
     def masks(self, inputs: Any, seeds: Any = None) -> Any:
         """A fresh mask for the candidate, `[..., H]`: 0 or 1 / (1 - rate)."""
@@ -84,13 +86,18 @@ class GatedCell(AbstractRNNCell):
         return keras.random.dropout(ones, self.dropout_rate, seed=seed)
 
     def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
-        """Interpolates between the state and the candidate."""
+        """Computes gates and candidate, drops, moves the state."""
         h = states[0]
         values = self.gate_values(projected, h)
-        c = values["c"] if masks is None else values["c"] * masks
-        h = h + values["z"] * (c - h)  # (1 - z) * h + z * c
+        if masks is not None:
+            values["c"] = values["c"] * masks
+        h = self.next_state(projected, h, values)
         return h, [h]
 
     @abc.abstractmethod
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """Returns every gate and the candidate `c`, each `[B, H]`, by the paper's letters."""
+
+    def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
+        """Returns the new state, `[B, H]`, from what `gate_values` returned."""
+        return h + values["z"] * (values["c"] - h)  # (1 - z) * h + z * c

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.product import product
 
 
 @keras.saving.register_keras_serializable("dtmt_tf")
@@ -48,7 +49,7 @@ class GRUCell(GatedCell):
         """Eqs. (7)-(9): r, z and c."""
         d = self.units
         x_gates, x_h = ops.split(projected, [2 * d], axis=-1)
-        h_gates, h_h = ops.split(ops.matmul(h, self.recurrent_kernel), [2 * d], axis=-1)
+        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
         r, z = self.gates(x_gates + h_gates)
         return {"r": r, "z": z, "c": ops.tanh(x_h + r * (h_h + self.candidate_bias))}
 

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.product import product
 
 
 @keras.saving.register_keras_serializable("dtmt_tf")
@@ -46,7 +47,7 @@ class LGRUCell(GatedCell):
         """Eqs. (8), (9), (15) and (16): r, z, l and c."""
         d = self.units
         x_gates, x_h, x_linear = ops.split(projected, [3 * d, 4 * d], axis=-1)
-        h_gates, h_h = ops.split(ops.matmul(h, self.recurrent_kernel), [3 * d], axis=-1)
+        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [3 * d], axis=-1)
         r, z, l = self.gates(x_gates + h_gates)  # noqa: E741 - the paper's letter
         c = ops.tanh(x_h + r * (h_h + self.candidate_bias)) + l * x_linear
         return {"r": r, "z": z, "l": l, "c": c}

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.product import product
 
 
 @keras.saving.register_keras_serializable("dtmt_tf")
@@ -42,6 +43,6 @@ class TGRUCell(GatedCell):
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """Eqs. (11)-(13): r, z and c."""
         d = self.units
-        h_gates, h_h = ops.split(ops.matmul(h, self.recurrent_kernel), [2 * d], axis=-1)
+        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
         r, z = self.gates(h_gates)
         return {"r": r, "z": z, "c": ops.tanh(r * (h_h + self.candidate_bias))}

@@ -55,7 +55,7 @@ class Limits:
 
 
 def check_files(
-    splits: Mapping[str, tuple[Path, Path]], limits: Limits | None = None
+    splits: Mapping[str, Sequence[tuple[Path, Path]]], limits: Limits | None = None
 ) -> list[Finding]:
     """Checks parallel files.
 
@@ -63,7 +63,7 @@ def check_files(
     per pair, so a corpus of 36 million pairs needs about one gigabyte.
 
     Args:
-        splits: Source and target file for any of `"train"`, `"validation"` and `"test"`.
+        splits: Pairs of source and target files, by split; that for training is `"train"`.
         limits: What is taken for normal.
 
     Returns:
@@ -72,11 +72,14 @@ def check_files(
     Raises:
         UserError: If a finding is fatal; the message lists all that are.
     """
-    sides = {
-        split: (_Side(str(source), byte_lines(source)), _Side(str(target), byte_lines(target)))
-        for split, (source, target) in splits.items()
+    parts = {
+        split: [
+            (_Side(str(source), byte_lines(source)), _Side(str(target), byte_lines(target)))
+            for source, target in files
+        ]
+        for split, files in splits.items()
     }
-    return _check(sides, limits or Limits())
+    return _check(parts, limits or Limits())
 
 
 def check_pairs(
@@ -86,14 +89,16 @@ def check_pairs(
 
     Findings name the side, such as `train source`, in place of a file.
     """
-    sides = {
-        split: (
-            _Side(f"{split} source", (_encode(line) for line in sources)),
-            _Side(f"{split} target", (_encode(line) for line in targets)),
-        )
+    parts = {
+        split: [
+            (
+                _Side(f"{split} source", (_encode(line) for line in sources)),
+                _Side(f"{split} target", (_encode(line) for line in targets)),
+            )
+        ]
         for split, (sources, targets) in splits.items()
     }
-    return _check(sides, limits or Limits())
+    return _check(parts, limits or Limits())
 
 
 def format_findings(findings: Iterable[Finding]) -> str:
@@ -110,12 +115,17 @@ def _encode(line: str) -> bytes:
 
 
 class _Side:
-    """One file of a split, with the faults found in it so far."""
+    """One file of a split, with the faults found in it so far.
+
+    Attributes:
+        first: How many pairs of the split come before it, once it is read.
+    """
 
     def __init__(self, name: str, lines: Iterator[bytes]):
         self.name = name
         self.lines = lines
         self.num_lines = 0
+        self.first = 0
         self._first_line: dict[tuple[str, Severity, str], int] = {}
         self._count: dict[tuple[str, Severity, str], int] = {}
 
@@ -151,20 +161,21 @@ class _Side:
         ]
 
 
-def _check(splits: Mapping[str, tuple[_Side, _Side]], limits: Limits) -> list[Finding]:
+Parts = Sequence[tuple[_Side, _Side]]  # of a split: its source and target files
+
+
+def _check(splits: Mapping[str, Parts], limits: Limits) -> list[Finding]:
     if not splits:
         raise UserError("There is no data: name the files of at least one split.")
-    source_hashes = {
-        split: _check_split(split, source, target, limits)
-        for split, (source, target) in splits.items()
-    }
+    source_hashes = {split: _check_split(split, parts, limits) for split, parts in splits.items()}
     if _TRAIN in splits:
-        for split, (source, _) in splits.items():
+        for split, parts in splits.items():
             if split != _TRAIN:
-                _check_overlap(split, source, source_hashes[split], source_hashes[_TRAIN])
+                _check_overlap(split, parts, source_hashes[split], source_hashes[_TRAIN])
     findings = [
         finding
-        for source, target in splits.values()
+        for parts in splits.values()
+        for source, target in parts
         for finding in source.findings() + target.findings()
     ]
     fatal = [finding for finding in findings if finding.severity == "fatal"]
@@ -173,9 +184,25 @@ def _check(splits: Mapping[str, tuple[_Side, _Side]], limits: Limits) -> list[Fi
     return findings
 
 
-def _check_split(split: str, source: _Side, target: _Side, limits: Limits) -> array:
+def _check_split(split: str, parts: Parts, limits: Limits) -> array:
     """Checks one split and returns a hash of each line's source, 0 where the pair is no use."""
     source_hashes, pair_hashes = array("q"), array("q")
+    for source, target in parts:
+        source.first = len(source_hashes)
+        _check_lines(source, target, limits, source_hashes, pair_hashes)
+    pairs = np.frombuffer(pair_hashes, dtype=np.int64)
+    if not np.any(pairs):
+        source, count = parts[0][0], sum(source.num_lines for source, _ in parts)
+        message = f"no usable pair in the {split} set; lines read"
+        source.note("no pairs", "fatal", message, line=1, count=count)
+    _check_duplicates(parts, pairs)
+    return source_hashes
+
+
+def _check_lines(
+    source: _Side, target: _Side, limits: Limits, source_hashes: array, pair_hashes: array
+) -> None:
+    """Checks two files line by line and appends the hashes of their lines."""
     for source_line, target_line in zip_longest(source.lines, target.lines):
         source.num_lines += source_line is not None
         target.num_lines += target_line is not None
@@ -193,7 +220,6 @@ def _check_split(split: str, source: _Side, target: _Side, limits: Limits) -> ar
         if longer >= limits.min_characters and longer > limits.max_length_ratio * shorter:
             ratio = f"one side over {limits.max_length_ratio:g} times longer"
             source.note("length ratio", "warning", ratio)
-    pairs = np.frombuffer(pair_hashes, dtype=np.int64)
     if source.num_lines != target.num_lines:
         longer_side, shorter_side = (
             (source, target) if source.num_lines > target.num_lines else (target, source)
@@ -205,35 +231,30 @@ def _check_split(split: str, source: _Side, target: _Side, limits: Limits) -> ar
             line=shorter_side.num_lines + 1,
             count=longer_side.num_lines - shorter_side.num_lines,
         )
-    if not np.any(pairs):
-        message = f"no usable pair in the {split} set; lines read"
-        source.note("no pairs", "fatal", message, line=1, count=source.num_lines)
-    _check_duplicates(source, pairs)
-    return source_hashes
 
 
-def _check_duplicates(source: _Side, pairs: np.ndarray) -> None:
-    """Notes pairs that occurred before in the split."""
+def _check_duplicates(parts: Parts, pairs: np.ndarray) -> None:
+    """Notes pairs that occurred before in the split, in the same file or another."""
     # A sort takes an eighth of the memory of a set, and about as long.
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
     repeats = order[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)]
-    if len(repeats):
-        source.note(
-            "duplicate",
-            "warning",
-            "repeats an earlier pair",
-            line=int(repeats.min()) + 1,
-            count=len(repeats),
-        )
+    _note_pairs(parts, repeats, "duplicate", "repeats an earlier pair")
 
 
-def _check_overlap(split: str, source: _Side, held_out: array, train: array) -> None:
+def _check_overlap(split: str, parts: Parts, held_out: array, train: array) -> None:
     """Notes source sentences of a held-out split that occur in training."""
     # The set is of the smaller side, which the training set is not.
     wanted = set(held_out) - {0}
     shared = {value for value in train if value in wanted}
-    message = f"{split} source is also in the training set"
-    for line, value in enumerate(held_out, start=1):
-        if value in shared:
-            source.note("overlap", "warning", message, line=line)
+    found = np.flatnonzero([value in shared for value in held_out])
+    _note_pairs(parts, found, "overlap", f"{split} source is also in the training set")
+
+
+def _note_pairs(parts: Parts, pairs: np.ndarray, kind: str, message: str) -> None:
+    """Notes a fault of pairs, counted from 0 through the split, in the source files they are in."""
+    for source, _ in parts:
+        lines = pairs - source.first + 1
+        inside = lines[(lines >= 1) & (lines <= source.num_lines)]
+        if len(inside):
+            source.note(kind, "warning", message, line=int(inside.min()), count=len(inside))

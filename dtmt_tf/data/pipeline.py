@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from dtmt_tf.errors import UserError
 logger = logging.getLogger(__name__)
 
 Encode = Callable[[tf.Tensor], tf.RaggedTensor]
+Sample = Callable[[Sequence[str], int], list[list[int]]]  # texts, seed -> ids
 LINES_AT_ONCE = 10_000
 
 
@@ -34,6 +35,9 @@ class TrainingSet:
         encode_source: Sub-words of the source.
         encode_target: Sub-words of the target.
         max_length: Pairs with a longer side (in sub-words, with <eos>) are dropped and counted.
+        samplers: Cut up source and target anew each time a pair is read; lengths, buckets and
+            `max_length` then still go by `encode_source` and `encode_target`.
+        seed: Seed of the samplers; with the step it fixes what they return.
 
     Attributes:
         fingerprint: Hash of the corpus, which a resumed run must find again.
@@ -49,6 +53,8 @@ class TrainingSet:
         encode_source: Encode,
         encode_target: Encode,
         max_length: int,
+        samplers: tuple[Sample, Sample] | None = None,
+        seed: int = 0,
     ) -> None:
         if not source:
             raise UserError("There is no training pair: the files are empty.")
@@ -74,9 +80,17 @@ class TrainingSet:
         self.fingerprint = fingerprint(source, target)
         self.source, self.target = (tf.ragged.boolean_mask(side, kept) for side in sides)
         self.lengths = lengths[kept]
+        self.samplers = samplers
+        self.seed = seed
+        self.lines = tuple(
+            [line for line, keep in zip(lines, kept, strict=True) if keep and samplers]
+            for lines in (source, target)
+        )
 
     def batches(self, plan: BatchPlan, start: int, stop: int) -> tf.data.Dataset:
         """Returns the `Batch`es of steps `start` to `stop` - 1."""
+        if self.samplers:
+            return self._sampled(plan, start, stop)
 
         def indices() -> Iterator[np.ndarray]:
             for step in range(start, stop):
@@ -91,6 +105,24 @@ class TrainingSet:
             indices, output_signature=tf.TensorSpec([None], tf.int64)
         )
         return dataset.map(pad, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+    def _sampled(self, plan: BatchPlan, start: int, stop: int) -> tf.data.Dataset:
+        """The same pairs, cut up by `samplers`: again a pure function of seed and step."""
+
+        def draw() -> Iterator[Batch]:
+            for step in range(start, stop):
+                rows = plan.batch(step)
+                seeds = np.random.SeedSequence([self.seed, step]).generate_state(2)
+                sides = []
+                for lines, sample, seed in zip(self.lines, self.samplers or (), seeds, strict=True):
+                    ids = sample([lines[row] for row in rows], int(seed))
+                    sides.append(tf.ragged.constant(ids, tf.int32).to_tensor().numpy())
+                yield Batch(*sides)
+
+        ids = tf.TensorSpec([None, None], tf.int32)
+        return tf.data.Dataset.from_generator(draw, output_signature=Batch(ids, ids)).prefetch(
+            tf.data.AUTOTUNE
+        )
 
 
 def fingerprint(source: list[str], target: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dtmt_tf.config import DataConfig, Task
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 def load_splits(
     data: DataConfig, task: Task, data_dir: Path | None, cache_dir: Path
 ) -> tuple[dict[str, Pairs], list[Finding]]:
-    """Reads train, validation and test pairs, as far as the settings name them.
+    """Reads train, validation and test pairs and extra tests, as far as the settings name them.
 
     Args:
         data: Names the corpus or its files.
@@ -29,7 +29,8 @@ def load_splits(
         cache_dir: Where downloads go.
 
     Returns:
-        Source and target lines by split, and what the data check found worth telling.
+        Source and target lines by split, its files one after the other, and what the data check
+        found worth telling.
 
     Raises:
         UserError: If a file is missing or faulty.
@@ -38,22 +39,49 @@ def load_splits(
         logger.info("Rendering the corpus from Unicode CLDR")
         splits = render_corpus(data.source_language, data.target_language)
         return splits, check_pairs(splits)
-    paths: dict[str, tuple[Path, Path]] = {}
-    for split in ("train", "validation", "test"):
-        names = getattr(data, f"{split}_source"), getattr(data, f"{split}_target")
-        if all(names):
-            source, target = (_find(name, task, data_dir, cache_dir) for name in names)
-            paths[split] = source, target
-        elif any(names) or split == "train":
+    paths: dict[str, list[tuple[Path, Path]]] = {}
+    for split, (sources, targets) in named_files(data).items():
+        if len(sources) != len(targets) or (split == "train" and not sources):
             raise UserError(
-                f"data.{split}_source and data.{split}_target should both name a file. "
-                f"Received: {names[0]!r} and {names[1]!r}.\n{task.unavailable}".rstrip()
+                f"data.{split}_source and data.{split}_target should both name a file, or as many "
+                f"files. Received: {', '.join(sources) or 'none'} and "
+                f"{', '.join(targets) or 'none'}.\n{task.unavailable}".rstrip()
             )
+        for pair in zip(sources, targets, strict=True):
+            source, target = (find_file(name, task, data_dir, cache_dir) for name in pair)
+            paths.setdefault(split, []).append((source, target))
     findings = check_files(paths)
-    return {split: read_parallel(*sides) for split, sides in paths.items()}, findings
+    return {split: _read(files) for split, files in paths.items()}, findings
 
 
-def _find(name: str, task: Task, data_dir: Path | None, cache_dir: Path) -> Path:
+def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Returns the names of source and target files by split; an extra test is named by its files.
+
+    Raises:
+        UserError: If two splits would have one name.
+    """
+    files = {
+        split: (getattr(data, f"{split}_source"), getattr(data, f"{split}_target"))
+        for split in ("train", "validation", "test")
+    }
+    for stem in data.extra_tests:
+        name = Path(stem).name
+        if name in files:
+            raise UserError(f"`data.extra_tests`: another part is already called {name}: {stem}.")
+        files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)
+    return files
+
+
+def _read(files: Iterable[tuple[Path, Path]]) -> Pairs:
+    """Reads pairs of files, one after the other."""
+    pairs: Pairs = [], []
+    for paths in files:
+        for side, lines in zip(pairs, read_parallel(*paths), strict=True):
+            side.extend(lines)
+    return pairs
+
+
+def find_file(name: str, task: Task, data_dir: Path | None, cache_dir: Path) -> Path:
     """Returns the path of a file: as given, below the data directory, or downloaded."""
     remote: Mapping[str, object] = {file.path: file for file in task.files}
     if name in remote:

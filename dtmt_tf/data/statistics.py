@@ -23,12 +23,12 @@ def describe(name: str, side: str, ids: tf.RaggedTensor, vocab_size: int) -> str
     mean, median, largest = lengths.mean(), np.percentile(lengths, 50), lengths.max()
     unknown = 100.0 * float((flat == UNK_ID).mean())
     return (
-        f"{name:<11} {side:<4} {len(lengths):>10,} {flat.size:>13,} {mean:>6.1f} {median:>6.0f} "
+        f"{name:<12} {side:<4} {len(lengths):>10,} {flat.size:>13,} {mean:>6.1f} {median:>6.0f} "
         f"{largest:>6} {unknown:>7.3f}% {used:>7,}/{vocab_size:,}"
     )
 
 
 HEADER = (
-    f"{'part':<11} {'side':<4} {'pairs':>10} {'sub-words':>13} {'mean':>6} {'median':>6} "
+    f"{'part':<12} {'side':<4} {'pairs':>10} {'sub-words':>13} {'mean':>6} {'median':>6} "
     f"{'max':>6} {'unknown':>8} {'used':>8}"
 )

@@ -59,8 +59,8 @@ def beam_search(
         step: `step(ids [B, K], state) -> (log_probs [B, K, V], state)`. At the first step the ids
             are 0 and stand for nothing.
         state: `(hidden, memory)`. Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; they are
-            repeated K times and follow the hypotheses. Tensors of `memory` are `[B, ...]` and
-            stay as they are.
+            repeated K times and follow the hypotheses; an axis that is empty at first may grow
+            from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
         max_lengths: Most sub-words of each sentence's hypotheses, <eos> included, `[B]` int32.
         beam_size: Hypotheses kept, K. 1 is greedy.
         alpha: Length penalty.
@@ -143,8 +143,14 @@ def beam_search(
         no_scores,
         tf.zeros([batch, beam_size], tf.int32),
     )
-    end = _Search(*tf.while_loop(keep_going, advance, start))
+    shapes = tf.nest.map_structure(_shape_in_the_loop, start)
+    end = _Search(*tf.while_loop(keep_going, advance, start, shape_invariants=shapes))
     return _ranked(end, max_lengths, alpha)
+
+
+def _shape_in_the_loop(tensor: tf.Tensor) -> tf.TensorShape:
+    """The shape that a loop variable keeps; axes that are empty at first may grow."""
+    return tf.TensorShape([size or None for size in tensor.shape])
 
 
 def _write(ids: tf.Tensor, position: tf.Tensor, words: tf.Tensor) -> tf.Tensor:

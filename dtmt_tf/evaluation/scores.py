@@ -11,6 +11,8 @@ from sacrebleu.significance import PairedTest, Result
 
 from dtmt_tf.errors import UserError
 
+# for languages without blanks between words, as sacreBLEU advises; 13a for all others
+LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
@@ -66,6 +68,18 @@ class SystemScore:
     signature: str
 
 
+def choose_tokenizer(tokenize: str, language: str) -> str:
+    """Returns the sacreBLEU tokenizer for a target language.
+
+    Args:
+        tokenize: `"auto"`, or the name of a tokenizer, which is then the answer.
+        language: ISO code, such as `"zh"` or `"zh_Hans"`; may be empty.
+    """
+    if tokenize != "auto":
+        return tokenize
+    return LANGUAGE_TOKENIZERS.get(language.lower().replace("-", "_").partition("_")[0], "13a")
+
+
 def score_hypotheses(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -100,7 +114,7 @@ def score_hypotheses(
     100.0
     """
     _check_counts("hypotheses", hypotheses, references)
-    bleu = _build_bleu(tokenize, lowercase)
+    bleu = build_bleu(tokenize, lowercase)
     chrf = CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(hypotheses, [references])
     chrf_score = chrf.corpus_score(hypotheses, [references])
@@ -162,10 +176,10 @@ def compare_systems(
         raise UserError(f"`samples` and `seed` should be positive. Received: {samples}, {seed}.")
     for name, hypotheses in named_hypotheses.items():
         _check_counts(f"hypotheses of system '{name}'", hypotheses, references)
-    with _sacrebleu_seed(seed):
+    with sacrebleu_seed(seed):
         test = PairedTest(
             list(named_hypotheses.items()),
-            {"BLEU": _build_bleu(tokenize, lowercase)},
+            {"BLEU": build_bleu(tokenize, lowercase)},
             [references],
             test_type="bs",
             n_samples=samples,
@@ -192,7 +206,7 @@ def compare_systems(
     return records
 
 
-def _build_bleu(tokenize: str, lowercase: bool) -> BLEU:
+def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
     """Returns the BLEU metric, or raises `UserError` naming the tokenizers there are."""
     if tokenize not in BLEU.TOKENIZERS:
         raise UserError(
@@ -229,7 +243,7 @@ def _exact_match(hypotheses: Sequence[str], references: Sequence[str], lowercase
 
 
 @contextlib.contextmanager
-def _sacrebleu_seed(seed: int) -> Iterator[None]:
+def sacrebleu_seed(seed: int) -> Iterator[None]:
     """Sets sacreBLEU's seed for the length of a `with` block."""
     previous = os.environ.get(_SEED_VARIABLE)
     os.environ[_SEED_VARIABLE] = str(seed)

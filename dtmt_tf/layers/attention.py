@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from dtmt_tf.cells import product
+
 MASKED_SCORE = -1e9
 
 
@@ -80,13 +82,13 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         width = annotations.shape[-1] // self.num_heads
         values = ops.reshape(annotations, (batch, length, self.num_heads, width))
         bias = ops.where(mask, 0.0, MASKED_SCORE)
-        keys = ops.matmul(annotations, self.key_kernel)
+        keys = product(annotations, self.key_kernel)
         return [ops.transpose(values, (0, 2, 1, 3)), keys, bias]
 
     def call(self, query: Any, memory: list[Any]) -> tuple[Any, Any]:
         """Scores, normalises over the source, averages the annotations of each head."""
         values, keys, bias = memory
-        queries = ops.matmul(query, self.query_kernel)
+        queries = product(query, self.query_kernel)
         mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, H]
         # v . (slice of each head), as one product with v on the block diagonal  [H, N]
         blocks = ops.reshape(
@@ -97,4 +99,4 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         weights = ops.softmax(scores, axis=-1)
         context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))  # [B, Q, N, A/N]
         context = ops.reshape(context, (*ops.shape(query)[:2], self.output_kernel.shape[0]))
-        return ops.matmul(context, self.output_kernel) + self.output_bias, weights
+        return product(context, self.output_kernel) + self.output_bias, weights

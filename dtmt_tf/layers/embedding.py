@@ -36,14 +36,17 @@ def positional_signal(positions: Any, dim: int, dtype: Any = "float32") -> Any:
 
 
 class TokenEmbedding(keras.layers.Layer):
-    """Table row + bias vector + positional signal, then dropout.
+    """Scale * (table row + positional signal) + bias vector, then dropout.
 
     Args:
         vocab_size: Rows of the table, V.
         dim: Embedding size, E.
         dropout_rate: Fraction of elements dropped in training, in [0, 1).
         use_positional_signal: Whether positions are marked.
+        use_bias: Whether the bias vector exists.
+        scale: Factor of row and signal; with `sqrt(E)` the signal is that of Vaswani et al. (2017).
         initializer: Initialiser of table and bias.
+        tied_to: An embedding whose table this one uses; a table of its own by default.
 
     Call arguments:
         ids: Token ids, `[...]`.
@@ -62,28 +65,47 @@ class TokenEmbedding(keras.layers.Layer):
         *,
         dropout_rate: float = 0.0,
         use_positional_signal: bool = True,
+        use_bias: bool = True,
+        scale: float = 1.0,
         initializer: Any = "uniform",
+        tied_to: TokenEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.vocab_size = vocab_size
-        self.dim = dim
+        self.vocab_size: int = vocab_size
+        self.dim: int = dim
         self.dropout_rate = dropout_rate
         self.use_positional_signal = use_positional_signal
+        self.use_bias = use_bias
+        self.scale = scale
         self.initializer = initializer
+        self.tied_to = tied_to
+        if tied_to is not None and (tied_to.vocab_size, tied_to.dim) != (vocab_size, dim):
+            raise ValueError(
+                f"A table of shape {(vocab_size, dim)} can not be tied to one of shape "
+                f"{(tied_to.vocab_size, tied_to.dim)}."
+            )
 
     def build(self, *_: Any) -> None:
-        """Creates the table `[V, E]` and the bias `[E]`."""
-        self.table = self.add_weight(
-            name="table", shape=(self.vocab_size, self.dim), initializer=self.initializer
-        )
-        self.bias = self.add_weight(name="bias", shape=(self.dim,), initializer=self.initializer)
+        """Creates the table `[V, E]`, unless tied, and the bias `[E]`, if any."""
+        if self.tied_to is None:
+            self.table = self.add_weight(
+                name="table", shape=(self.vocab_size, self.dim), initializer=self.initializer
+            )
+        else:
+            self.table = self.tied_to.table
+        self.bias: Any = 0.0
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(self.dim,), initializer=self.initializer
+            )
 
     def call(self, ids: Any, positions: Any, training: bool = False, seeds: Any = None) -> Any:
         """Looks up, adds, drops."""
-        embedded = ops.take(self.table, ids, axis=0) + self.bias
+        embedded = ops.take(self.table, ids, axis=0)
         if self.use_positional_signal:
             embedded = embedded + positional_signal(positions, self.dim, self.compute_dtype)
+        embedded = embedded * self.scale + self.bias
         if training and self.dropout_rate:
             embedded = keras.random.dropout(embedded, self.dropout_rate, seed=seeds)
         return embedded

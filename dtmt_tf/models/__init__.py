@@ -2,6 +2,7 @@
 
 from dtmt_tf.config import ModelConfig
 from dtmt_tf.models.dtmt import DTMT, DTMTConfig
+from dtmt_tf.models.transformer import Transformer, TransformerConfig
 from dtmt_tf.models.translation_model import TranslationModel
 
 
@@ -9,6 +10,11 @@ def _deep(depth: int, **settings: float | str) -> DTMTConfig:
     """DTMT with the same depth in all three modules."""
     depths = {f"{module}_depth": depth for module in ("encoder", "query", "decoder")}
     return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
+
+
+def _transformer(depth: int, dim: int, filter_dim: int, num_heads: int) -> TransformerConfig:
+    """A Transformer with as many layers on both sides."""
+    return TransformerConfig(dim, filter_dim, num_heads, depth, depth)
 
 
 MODELS: dict[str, ModelConfig] = {
@@ -20,6 +26,9 @@ MODELS: dict[str, ModelConfig] = {
     # narrow models need larger weights than the paper's 0.08, which is for 1024 units
     "dtmt_tiny": _deep(1, embedding_dim=128, units=128, num_heads=4, initializer_range=0.15),
     "dtmt_small": _deep(1, embedding_dim=256, units=256, num_heads=8, initializer_range=0.1),
+    "transformer_tiny": _transformer(4, 128, 256, 4),
+    "transformer_base": _transformer(6, 512, 2048, 8),
+    "transformer_big": _transformer(6, 1024, 4096, 16),
 }
 
 __all__ = [
@@ -27,5 +36,7 @@ __all__ = [
     "MODELS",
     "DTMTConfig",
     "ModelConfig",
+    "Transformer",
+    "TransformerConfig",
     "TranslationModel",
 ]

@@ -30,9 +30,10 @@ def gate_means(
     total = ops.sum(weights) * module.units
     means = {}
     for cell in module.cells:
-        values = cell.gate_values(rows[:, : cell.projection_size], h)
+        projected = rows[:, : cell.projection_size]
+        values = cell.gate_values(projected, h)
         for name, value in values.items():
             if name != "c":
                 means[f"{cell.name}/{name}"] = ops.sum(value * weights) / total
-        h = h + values["z"] * (values["c"] - h)
+        h = cell.next_state(projected, h, values)
     return means, ops.reshape(h, (batch, length, module.units))

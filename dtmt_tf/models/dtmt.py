@@ -8,7 +8,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.cells import AbstractRNNCell, DeepTransitionCell, GRUCell, LGRUCell, TGRUCell
+from dtmt_tf.cells import (
+    AbstractRNNCell,
+    DeepTransitionCell,
+    GRUCell,
+    LAUCell,
+    LGRUCell,
+    TGRUCell,
+)
 from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.layers import (
@@ -23,7 +30,7 @@ from dtmt_tf.layers import (
 from dtmt_tf.models.diagnostics import gate_means
 from dtmt_tf.models.translation_model import TranslationModel
 
-CELLS: dict[str, type[AbstractRNNCell]] = {"gru": GRUCell, "lgru": LGRUCell}
+CELLS: dict[str, type[AbstractRNNCell]] = {"gru": GRUCell, "lau": LAUCell, "lgru": LGRUCell}
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,13 @@ class DTMTConfig(ModelConfig):
     units: int = 1024  # of every cell
     num_heads: int = 16
     context_dim: int | None = None  # width of the attention's result; none: 2 * units, the paper's
-    encoder_cell: str = "lgru"  # or "gru"
+    encoder_cell: str = "lgru"  # or "gru", "lau"
     query_cell: str = "lgru"
     decoder_cell: str = "lgru"
     encoder_depth: int = 4  # T-GRUs after the first cell; 0 is the shallow counterpart
     query_depth: int = 4
     decoder_depth: int = 4
+    tied_embeddings: str = "none"  # "target": table = softmax; "all": the source's too
     use_positional_signal: bool = True
     use_layer_norm: bool = True
     use_gru_candidate_bias: bool = False  # the paper's counts say no
@@ -58,6 +66,16 @@ class DTMTConfig(ModelConfig):
             raise UserError(
                 f"`model.context_dim` should be positive. Received: {self.context_dim}."
             )
+        if self.tied_embeddings not in ("none", "target", "all"):
+            raise UserError(
+                "`model.tied_embeddings` should be none, target or all. "
+                f"Received: {self.tied_embeddings!r}."
+            )
+        if self.tied_embeddings != "none" and self.embedding_dim != self.units:
+            raise UserError(
+                "Tied embeddings need `model.embedding_dim` equal to `model.units`. "
+                f"Received: {self.embedding_dim} and {self.units}."
+            )
         if not 0 < self.initializer_range < 10:
             raise UserError(
                 "`model.initializer_range` should be in (0, 10). "
@@ -66,12 +84,20 @@ class DTMTConfig(ModelConfig):
         for module in ("encoder", "query", "decoder"):
             cell, depth = getattr(self, f"{module}_cell"), getattr(self, f"{module}_depth")
             if cell not in CELLS:
-                names = " or ".join(sorted(CELLS))
-                raise UserError(f"`model.{module}_cell` should be {names}. Received: {cell!r}.")
+                *names, last = sorted(CELLS)
+                raise UserError(
+                    f"`model.{module}_cell` should be {', '.join(names)} or {last}. "
+                    f"Received: {cell!r}."
+                )
             if depth < 0:
                 raise UserError(
                     f"`model.{module}_depth` should not be negative. Received: {depth}."
                 )
+
+    @property
+    def needs_joint_vocabulary(self) -> bool:
+        """See the base class."""
+        return self.tied_embeddings == "all"
 
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
@@ -125,18 +151,26 @@ class DTMT(TranslationModel):
             ]
             return DeepTransitionCell([first, *others], name=name)
 
-        def embedding(name: str, vocab_size: int) -> TokenEmbedding:
+        def embedding(
+            name: str, vocab_size: int, tied_to: TokenEmbedding | None = None
+        ) -> TokenEmbedding:
             return TokenEmbedding(
                 vocab_size,
                 config.embedding_dim,
                 dropout_rate=training.embedding_dropout_rate,
                 use_positional_signal=config.use_positional_signal,
                 initializer=initializer,
+                tied_to=tied_to,
                 name=name,
             )
 
-        self.source_embedding = embedding("source_embedding", source_vocab_size)
-        self.target_embedding = embedding("target_embedding", target_vocab_size)
+        target = embedding("target_embedding", target_vocab_size)
+        self.target_embedding = target
+        self.source_embedding = embedding(
+            "source_embedding",
+            source_vocab_size,
+            target if config.tied_embeddings == "all" else None,
+        )
         self.encoder = BidirectionalEncoder(
             transition("forward", config.encoder_cell, config.encoder_depth),
             transition("backward", config.encoder_cell, config.encoder_depth),
@@ -169,14 +203,15 @@ class DTMT(TranslationModel):
             target_vocab_size,
             dropout_rate=training.output_dropout_rate,
             initializer=initializer,
+            tied_to=None if config.tied_embeddings == "none" else target,
             name="readout",
         )
 
     def build(self, *_: Any) -> None:
         """Makes all weights."""
         embedded_shape = (None, None, self.config.embedding_dim)
-        self.source_embedding.build()
         self.target_embedding.build()
+        self.source_embedding.build()
         self.encoder.build(embedded_shape)
         self.initial_state.build((None, self.annotations_dim))
         self.decoder.build(embedded_shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from typing import Any
 
 import keras
@@ -82,8 +83,11 @@ class TranslationModel(keras.Model, abc.ABC):
         return self.readout(features, training=training, seeds=seeds)
 
     def parameter_counts(self) -> dict[str, int]:
-        """Number of trainable parameters of each part."""
-        return {
-            name: sum(layer.count_params() for layer in layers)
-            for name, layers in self.parts().items()
-        }
+        """Number of trainable parameters of each part; what parts share counts for the first."""
+        seen: set[int] = set()
+        counts = {}
+        for name, layers in self.parts().items():
+            own = {id(v): v for layer in layers for v in layer.trainable_variables}
+            counts[name] = sum(math.prod(v.shape) for key, v in own.items() if key not in seen)
+            seen |= own.keys()
+        return counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,30 @@ class Subwords:
         with quiet_stderr():  # it announces an empty normalisation
             self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
+        self._sampler = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     def encode(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, each row ending in <eos>."""
         ids = self.tokenizer.tokenize(texts)
         end = tf.fill([ids.nrows(), 1], EOS_ID)
         return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
+
+    def sample(self, texts: Sequence[str], seed: int, dropout_rate: float) -> list[list[int]]:
+        """Turns texts into ids, ending in <eos>, with merges left out at random.
+
+        BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a word is cut in other ways each
+        time it is seen.
+
+        Args:
+            texts: The texts.
+            seed: The same seed gives the same ids.
+            dropout_rate: Share of merges left out, in [0, 1).
+        """
+        sentencepiece.set_random_generator_seed(seed)
+        rows = self._sampler.encode(
+            list(texts), enable_sampling=True, alpha=dropout_rate, nbest_size=-1, num_threads=1
+        )
+        return [[*row, EOS_ID] for row in rows]
 
     def decode(self, ids: Any) -> tf.Tensor:
         """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped."""

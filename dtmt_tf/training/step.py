@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from dtmt_tf.cells import products_in
 from dtmt_tf.config import PAD_ID, TrainingConfig
 from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
@@ -101,7 +102,7 @@ class TrainingStep:
         source_ids, target_ids = source_ids[k :: self.slices], target_ids[k :: self.slices]
         step = tf.cast(self.optimizer.iterations, tf.int64)
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, products_in(self.training.precision):
             features = self.model.features(source_ids, target_ids, training=True, seeds=seeds)
             real = tf.not_equal(target_ids, PAD_ID)
             logits = self.model.readout(tf.boolean_mask(features, real), training=True, seeds=seeds)

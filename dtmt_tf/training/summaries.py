@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from dtmt_tf.training.step import Update
 
-MODULE_AND_CELL = re.compile(r"(forward|backward|query|transition)/(\w*gru\w*)/")
+MODULE_AND_DEPTH = re.compile(r"(\w+)/(\w*gru\w*|lau|layer_\d+)/")
 
 
 class Summaries:
@@ -30,7 +30,7 @@ class Summaries:
         self.writer = tf.summary.create_file_writer(str(folder))
         self.depths: dict[str, list[int]] = {}
         for k, path in enumerate(weight_paths):
-            if match := MODULE_AND_CELL.search(path):
+            if match := MODULE_AND_DEPTH.search(path):
                 self.depths.setdefault("/".join(match.groups()), []).append(k)
 
     def update(self, step: int, update: Update, tokens_per_second: float) -> None:

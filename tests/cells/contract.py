@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from dtmt_tf.cells import LAUCell
 from dtmt_tf.layers import SeedStream, TransitionRNN
 from tests.cells.twin import randomise, relative_error
 
@@ -52,11 +53,16 @@ def basic_cells(cell):
 
 
 def force_update_gates(cell, value):
-    """Shifts all update gates (the second of each cell) so far that they are 0 or 1 exactly."""
+    """Shifts all update gates (the second of each cell) so far that they are 0 or 1 exactly.
+
+    An LAU's linear term, which joins the state past the candidate, is shut out.
+    """
     for part in basic_cells(cell):
         shift = part.gates.offset if part.use_layer_norm else part.gates.bias
         moved = shift.numpy()
         moved[1] = value
+        if isinstance(part, LAUCell):
+            moved[2] = -1e4
         shift.assign(moved)
 
 

@@ -28,7 +28,7 @@ def randomise(layer, rng, scale=0.3):
     """Draws all weights, those of norms and biases too: uniform in +-scale, gains around 1."""
     for variable in layer.weights:
         drawn = rng.uniform(-scale, scale, size=variable.shape)
-        variable.assign((drawn + (variable.name == "gain")).astype("float32"))
+        variable.assign((drawn + (variable.name in ("gain", "gamma"))).astype("float32"))
     return layer
 
 

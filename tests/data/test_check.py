@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from dtmt_tf.data.check import Finding, Limits, check_files, check_pairs, format_findings
@@ -13,20 +15,20 @@ GOOD = {
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """Writes splits to files named such as `train.en` and checks them."""
+    """Writes splits to files named such as `train.en`, or `train2.en`, and checks them."""
     monkeypatch.chdir(tmp_path)
 
     def write_and_check(splits, limits=None):
         files = {}
         for split, contents in splits.items():
-            files[split] = tmp_path / f"{split}.en", tmp_path / f"{split}.de"
-            for path, content in zip(files[split], contents, strict=True):
-                path.write_bytes(content)
-        relative = {
-            split: tuple(path.relative_to(tmp_path) for path in pair)
-            for split, pair in files.items()
-        }
-        return check_files(relative, limits)
+            parts = contents if isinstance(contents, list) else [contents]
+            for number, part in enumerate(parts, start=1):
+                stem = split if number == 1 else f"{split}{number}"
+                pair = Path(f"{stem}.en"), Path(f"{stem}.de")
+                files.setdefault(split, []).append(pair)
+                for path, content in zip(pair, part, strict=True):
+                    path.write_bytes(content)
+        return check_files(files, limits)
 
     return write_and_check
 
@@ -113,6 +115,38 @@ def test_held_out_sources_seen_in_training_are_counted(check):
         ),
         Finding("overlap", "warning", "test.en", 2, 3, "test source is also in the training set"),
     ]  # fmt: skip
+
+
+def test_a_split_of_several_files_is_one_corpus_and_faults_stay_with_their_files(check):
+    found = check(
+        {
+            "train": [
+                (b"one\ntwo\n", b"eins\nzwei\n"),
+                (b"three\none\n\nthree\n", b"drei\neins\n\ndrei\n"),
+                (b"two\nsix\n", b"zwei\nsechs\n"),
+            ],
+            "validation": [(b"seven\n", b"sieben\n"), (b"eight\nsix\n", b"acht\nx\n")],
+        }
+    )
+    overlap = "validation source is also in the training set"
+    assert found == [
+        Finding("blank line", "warning", "train2.en", 3, 1, "blank line"),
+        Finding("duplicate", "warning", "train2.en", 2, 2, "repeats an earlier pair"),
+        Finding("blank line", "warning", "train2.de", 3, 1, "blank line"),
+        Finding("duplicate", "warning", "train3.en", 1, 1, "repeats an earlier pair"),
+        Finding("overlap", "warning", "validation2.en", 2, 1, overlap),
+    ]
+
+
+def test_unequal_files_of_a_split_do_not_make_up_for_each_other(check):
+    with pytest.raises(UserError) as error:
+        check({"train": [(b"a\nb\n", b"c\n"), (b"d\ne\xff\n", b"e\nf\ng\n")]})
+    assert str(error.value).splitlines() == [
+        "The data cannot be used:",
+        "train.en:2: lines beyond the 1 of train.de (1)",
+        "train2.en:2: not UTF-8 (1)",
+        "train2.de:3: lines beyond the 2 of train2.en (1)",
+    ]
 
 
 def test_blank_lines_are_no_overlap_and_no_duplicates(check):

@@ -151,3 +151,51 @@ def test_two_readers_of_one_plan_do_not_disturb_each_other():
     for k, (first, second) in enumerate(together):
         assert np.array_equal(first, alone[0][k].source_ids)
         assert np.array_equal(second, alone[1][k].source_ids)
+
+
+def letters_anew(texts, seed):
+    """Ids that depend on the seed and the text alone."""
+    random = np.random.default_rng(seed)
+    return [[*random.integers(3, 9, len(text)).tolist(), 1] for text in texts]
+
+
+def sampled_set(source, target, seed):
+    samplers = letters_anew, lambda texts, seed: letters_anew(texts, seed + 1)
+    return TrainingSet(source, target, encode_letters, encode_twice, 30, samplers, seed)
+
+
+def test_sampled_pairs_keep_the_plan_and_change_with_every_epoch():
+    source, target = make_lines(), make_lines(seed=1)
+    pairs = sampled_set(source, target, seed=5)
+    plan = BatchPlan(pairs.lengths, 30, 60, 1, seed=2)
+    epoch = plan.batches_per_epoch
+    batches = as_list(pairs.batches(plan, 0, 2 * epoch))
+    for step, batch in enumerate(batches):
+        for lines, ids_of_side in zip((source, target), batch, strict=True):
+            lengths = [len(lines[row]) + 1 for row in plan.batch(step)]
+            assert (ids_of_side > 0).sum(axis=1).tolist() == lengths
+    first, second = (
+        {row: batch.source_ids[k].tolist() for row, k, batch in rows}
+        for rows in (
+            [
+                (row, k, batches[step])
+                for step in range(start, start + epoch)
+                for k, row in enumerate(plan.batch(step))
+            ]
+            for start in (0, epoch)
+        )
+    )
+    assert sum(first[row] != second[row] for row in first) > 0.5 * len(first)
+
+
+def test_sampled_batches_depend_on_seed_and_step_alone():
+    source, target = make_lines(), make_lines(seed=1)
+    pairs = sampled_set(source, target, seed=5)
+    plan = BatchPlan(pairs.lengths, 30, 60, 1, seed=2)
+    whole = as_list(pairs.batches(plan, 0, 12))
+    resumed = as_list(sampled_set(source, target, seed=5).batches(plan, 7, 12))
+    for batch, again in zip(whole[7:], resumed, strict=True):
+        np.testing.assert_array_equal(batch.source_ids, again.source_ids)
+        np.testing.assert_array_equal(batch.target_ids, again.target_ids)
+    other = as_list(sampled_set(source, target, seed=6).batches(plan, 0, 1))
+    assert not np.array_equal(other[0].source_ids, whole[0].source_ids)

@@ -375,3 +375,36 @@ def test_hidden_state_of_unknown_width_runs_in_a_graph():
     found = n_best(result, 2)
     np.testing.assert_allclose(found[0][1:], expected[0][1:], rtol=1e-5)
     assert found[0][0] == expected[0][0]
+
+
+def test_hidden_state_may_grow_in_a_graph():
+    # The state is nothing but the words so far, which the log probabilities depend on.
+    vocab, beam, size = 5, 3, 6
+    table = np.random.default_rng(4).normal(size=(size, vocab, vocab)) * 2
+
+    def step(ids, state):
+        (words,), memory = state
+        words = tf.concat([words, ids[:, :, None]], axis=2)  # the first one stands for nothing
+        rows = tf.reshape(tf.constant(table, tf.float32), [size * vocab, vocab])
+        chosen = tf.gather(rows, words + vocab * tf.range(tf.shape(words)[2]))  # [B, K, t, V]
+        logits = tf.reduce_sum(chosen[:, :, 1:], axis=2) + memory[:, None]
+        return tf.nn.log_softmax(logits), ([words], memory)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, vocab], tf.float32)])
+    def graph(memory):
+        batch = tf.shape(memory)[0]
+        hidden = [tf.zeros([batch, 1, 0], tf.int32)]
+        return beam_search(
+            step, (hidden, memory), tf.fill([batch], size), beam_size=beam, alpha=0.6, eos_id=EOS
+        )
+
+    memory = np.random.default_rng(5).normal(size=(3, vocab)).astype(np.float32)
+    result = graph(memory)
+    for sentence in range(3):
+
+        def log_prob_fn(prefix, first=memory[sentence]):
+            logits = sum((table[t, word] for t, word in enumerate(prefix, 1)), np.float64(first))
+            return ref.log_softmax(logits)
+
+        expected = ref.beam_search(log_prob_fn, 0, beam, 0.6, vocab, EOS, max_len=size)
+        assert_same_list(n_best(result, sentence), expected)

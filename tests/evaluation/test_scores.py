@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import compare_systems, score_hypotheses
+from dtmt_tf.evaluation import choose_tokenizer, compare_systems, score_hypotheses
 
 REFERENCES = [
     "Zwei Männer stehen am Herd und bereiten Essen zu.",
@@ -157,6 +157,25 @@ def test_unequal_counts_are_named():
 def test_nothing_to_score_is_an_error():
     with pytest.raises(UserError, match="nothing to score"):
         score_hypotheses([], [])
+
+
+@pytest.mark.parametrize(
+    "tokenize, language, chosen",
+    [
+        ("auto", "de", "13a"),
+        ("auto", "", "13a"),
+        ("auto", "zh", "zh"),
+        ("auto", "zh_Hans", "zh"),
+        ("auto", "ZH-tw", "zh"),
+        ("auto", "zha", "13a"),
+        ("auto", "ja", "ja-mecab"),
+        ("auto", "ko", "ko-mecab"),
+        ("none", "zh", "none"),
+        ("13a", "zh", "13a"),
+    ],
+)
+def test_the_target_language_chooses_the_tokenizer_unless_one_is_named(tokenize, language, chosen):
+    assert choose_tokenizer(tokenize, language) == chosen
 
 
 def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices():

@@ -70,6 +70,7 @@ def test_logits_equal_the_twin(kind, depths, context_dim):
         {"use_layer_norm": False},
         {"use_positional_signal": False},
         {"kind": "gru", "use_gru_candidate_bias": True},
+        {"kind": "lau"},
         {"embedding_dim": 5, "units": 9, "num_heads": 3},
         {"num_heads": 1},
         {"num_heads": 8},
@@ -243,6 +244,29 @@ def test_inspection_shows_the_weights_and_gates_of_the_twin(model):
     assert all(0 < gate < 1 for gate in gates.values())
 
 
+def test_inspection_of_an_lau_follows_the_state_past_its_linear_term():
+    model = make_model("lau")
+    gates, attended = model.inspect(SOURCE, TARGET)
+    weights, config = weights_of(model), twin_config(model)
+    memory, s = ref.run_encoder(weights, SOURCE, config)
+    y = ref.shifted_embeddings(TARGET, weights["target"], True)
+    updates = []
+    for t in range(4):
+        q = ref.lau_step(y[:, t], s, weights["query"][0])  # the T-GRU after it starts from here
+        cell = weights["query"][1]
+        total = q @ cell["recurrent_kernel"][:, 8:16]
+        updates.append(ref.sigmoid(ref.layer_norm(total, cell["gain"][1], cell["offset"][1])))
+        s, _, _, looked = ref.decoder_step(y[:, t], s, memory, weights, 4, "lau")
+        assert relative_error(attended[:, t][REAL[:, t]], looked.mean(axis=1)[REAL[:, t]]) <= 1e-5
+    expected = np.mean(np.stack(updates, axis=1)[REAL])
+    np.testing.assert_allclose(gates["query/tgru_1/z"], expected, rtol=1e-5)
+    assert {name for name in gates if "/lau/" in name} == {
+        f"{module}/lau/{gate}"
+        for module in ("forward", "backward", "query", "transition")
+        for gate in ("r", "z", "g")
+    }
+
+
 def test_initial_weights_are_uniform_and_fixed_by_the_seed():
     def build(seed):
         return DTMTConfig(**SMALL).build(WORDS_S, WORDS_T, TrainingConfig(seed=seed))
@@ -277,10 +301,60 @@ def test_no_two_weights_start_alike():
     [
         ({"units": 10, "num_heads": 4}, "divisible by `model.num_heads`. Received: 10 and 4"),
         ({"units": 0}, "`model.units` should be positive. Received: 0"),
-        ({"encoder_cell": "lstm"}, "`model.encoder_cell` should be gru or lgru. Received: 'lstm'"),
+        ({"encoder_cell": "lstm"}, "encoder_cell` should be gru, lau or lgru. Received: 'lstm'"),
         ({"query_depth": -1}, "`model.query_depth` should not be negative. Received: -1"),
     ],
 )
 def test_impossible_settings_are_named(options, message):
     with pytest.raises(UserError, match=message):
         DTMTConfig(**options)
+
+
+@pytest.mark.parametrize("tied", ["target", "all"])
+def test_tied_tables_are_one_weight(tied):
+    sizes = WORDS_T, WORDS_T
+    options = {"embedding_dim": 8, "units": 8, "num_heads": 4, "encoder_depth": 0}
+    free, shared = (
+        DTMTConfig(**options, tied_embeddings=name).build(*sizes, TrainingConfig())
+        for name in ("none", tied)
+    )
+    saved = WORDS_T * 8 * (2 if tied == "all" else 1)
+    count = free.count_params() - saved
+    assert shared.count_params() == sum(shared.parameter_counts().values()) == count
+    randomise(shared, np.random.default_rng(3), 0.5)
+    # a free model with the same numbers in each place says the same ...
+    places = {variable.path: variable for variable in shared.trainable_variables}
+    table = shared.target_embedding.table
+    for variable in free.trainable_variables:
+        if variable.path in places:
+            variable.assign(places[variable.path])
+    free.readout.logits.kernel.assign(tf.transpose(table))
+    if tied == "all":
+        free.source_embedding.table.assign(table)
+    source, target = SOURCE % WORDS_T, TARGET
+    np.testing.assert_allclose(shared(source, target), free(source, target), atol=1e-5)
+    # ... and the table's gradient is the sum of its places'
+    gradients = []
+    for model in (shared, free):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(model(source, target)))
+        values = [v.value for v in model.trainable_variables]
+        found = tape.gradient(loss, values)
+        gradients.append(
+            {
+                v.path: np.asarray(tf.convert_to_tensor(g))
+                for v, g in zip(model.trainable_variables, found, strict=True)
+            }
+        )
+    own, apart = gradients
+    total = apart[table.path] + apart[free.readout.logits.kernel.path].T
+    if tied == "all":
+        total = total + apart[free.source_embedding.table.path]
+    np.testing.assert_allclose(own[table.path], total, rtol=1e-4, atol=1e-4)
+
+
+def test_tables_that_can_not_be_tied_are_refused():
+    with pytest.raises(UserError, match=r"embedding_dim.*units.*6 and 8"):
+        DTMTConfig(**SMALL, tied_embeddings="all")
+    with pytest.raises(UserError, match=r"tied_embeddings.*'source'"):
+        DTMTConfig(embedding_dim=8, units=8, num_heads=4, tied_embeddings="source")

@@ -45,14 +45,17 @@ def total(*args, **kwargs):
         ("gru", 0, False, 143_245_085, 143.2, None),
         ("gru", 0, True, 143_249_181, 143.2, 136.957),
         ("lgru", 0, False, 157_937_437, 157.9, 149.548),
+        ("lau", 0, False, 157_937_437, 157.9, None),
         ("gru", 1, False, 155_848_477, 155.8, None),
         ("gru", 1, True, 155_852_573, 155.8, 149.560),
         ("lgru", 1, False, 170_540_829, 170.5, 162.151),
+        ("lau", 1, False, 170_540_829, 170.5, None),
         ("lgru", 2, False, 183_144_221, None, 174.755),
         ("lgru", 3, False, 195_747_613, None, 187.358),
         ("gru", 4, False, 193_658_653, 193.7, None),
         ("gru", 4, True, 193_662_749, 193.7, 187.370),
         ("lgru", 4, False, 208_351_005, 208.4, 199.961),
+        ("lau", 4, False, 208_351_005, 208.4, None),
     ],
 )
 def test_counts_of_the_paper(kind, depth, candidate_bias, count, paper, released):

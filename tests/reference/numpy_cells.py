@@ -1,8 +1,9 @@
 """One time step of every recurrent cell, in float64, as the equations print it.
 
-Written from Meng and Zhang (2019), Eqs. (6)-(16), and the notes on the authors' release. Row
-vectors: `y = x @ W`, so a matrix has shape [in, out]. Arrays may have any leading axes; the last
-one is the feature axis. i is the width of the input x, d that of the state h. A cell is a dict:
+Written from Meng and Zhang (2019), Eqs. (6)-(16), and the notes on the authors' release; the LAU
+from Wang et al. (2017), Eqs. (4)-(8). Row vectors: `y = x @ W`, so a matrix has shape [in, out].
+Arrays may have any leading axes; the last one is the feature axis. i is the width of the input x, d
+that of the state h. A cell is a dict:
 
     key               GRU      L-GRU    T-GRU    columns or rows, in this order
     kernel            [i, 3d]  [i, 5d]  -        r, z, h; L-GRU: r, z, l, h, x
@@ -10,6 +11,8 @@ one is the feature axis. i is the width of the input x, d that of the state h. A
     candidate_bias    [d]      [d]      [d]      in the reset-gated projection; may be absent
     gain, offset      [2, d]   [3, d]   [2, d]   layer norm of the gates r, z; L-GRU: r, z, l
     gate_bias         [2, d]   [3, d]   [2, d]   replaces gain, offset when layer norm is off
+
+An LAU has the L-GRU's shapes, with its gate g in the place of l.
 
 Here h is the candidate and x the linear map H(x), which has neither bias nor non-linearity.
 
@@ -85,6 +88,20 @@ def l_gru_step(x, h, w, *, use_layer_norm=True, mask=None):
     return interpolate(h, c, z, mask)
 
 
+def lau_step(x, h, w, *, use_layer_norm=True, mask=None):
+    """Linear associative unit, Eqs. (4)-(8) of Wang et al. (2017); arguments as `gru_step`.
+
+    Dropout acts on the tanh candidate; the linear term joins after the interpolation.
+    """
+    x_r, x_z, x_g, x_h, linear = np.split(x @ w["kernel"], 5, axis=-1)
+    h_r, h_z, h_g, h_h = np.split(h @ w["recurrent_kernel"], 4, axis=-1)
+    r = gate(x_r + h_r, 0, w, use_layer_norm)
+    z = gate(x_z + h_z, 1, w, use_layer_norm)
+    g = gate(x_g + h_g, 2, w, use_layer_norm)
+    c = np.tanh((1.0 - r) * x_h + r * candidate_projection(h_h, w))
+    return interpolate(h, c, z, mask) * (1.0 - g) + g * linear
+
+
 def t_gru_step(h, w, *, use_layer_norm=True, mask=None):
     """Transition GRU, Eqs. (10)-(13): reads the state only; arguments as `gru_step`."""
     h_r, h_z, h_h = np.split(h @ w["recurrent_kernel"], 3, axis=-1)
@@ -94,7 +111,7 @@ def t_gru_step(h, w, *, use_layer_norm=True, mask=None):
     return interpolate(h, c, z, mask)
 
 
-FIRST_STEPS = {"gru": gru_step, "lgru": l_gru_step}
+FIRST_STEPS = {"gru": gru_step, "lau": lau_step, "lgru": l_gru_step}
 
 
 def deep_transition_step(x, h, cells, masks=None, kind="lgru", *, use_layer_norm=True):
@@ -105,7 +122,7 @@ def deep_transition_step(x, h, cells, masks=None, kind="lgru", *, use_layer_norm
         h: State left by the previous time step, [..., d].
         cells: `[first cell dict, T-GRU dict, ...]`.
         masks: One dropout multiplier or None per cell, or None for no dropout at all.
-        kind: "lgru" or "gru", the kind of the first cell.
+        kind: "lgru", "lau" or "gru", the kind of the first cell.
         use_layer_norm: As in `gru_step`, for all cells.
 
     Returns:

@@ -59,7 +59,7 @@ def parameter_breakdown(config):
 
     def module(i):
         bias = d * config["candidate_bias"]
-        if config["kind"] == "lgru":
+        if config["kind"] in ("lau", "lgru"):
             first = 5 * i * d + 4 * d * d + 3 * per_gate + bias
         else:
             first = 3 * i * d + 3 * d * d + 2 * per_gate + bias
@@ -103,7 +103,7 @@ def random_weights(config, rng, scale=0.5):
         return w
 
     def module(i):
-        num_gates, num_inputs = {"lgru": (3, 5), "gru": (2, 3)}[config["kind"]]
+        num_gates, num_inputs = {"lau": (3, 5), "lgru": (3, 5), "gru": (2, 3)}[config["kind"]]
         cells = [cell(num_gates, num_inputs, i, config["candidate_bias"])]
         for _ in range(config["depth"]):
             cells.append(cell(2, 0, None, config["transition_candidate_bias"]))
@@ -145,7 +145,7 @@ def encode(embedded, mask, forward_cells, backward_cells, kind="lgru", *, use_la
         mask: Bool, [B, S]; True where the token is real, padding at the end only.
         forward_cells: Cells of the left-to-right module.
         backward_cells: Cells of the right-to-left module.
-        kind: Kind of the first cells, "lgru" or "gru".
+        kind: Kind of the first cells, "lgru", "lau" or "gru".
         use_layer_norm: As in `numpy_cells.gru_step`.
 
     Returns:
@@ -182,7 +182,7 @@ def decoder_step(y_prev, s_prev, memory, w, heads, kind="lgru", *, use_layer_nor
         memory: `(annotations [B, S, 2d], mask [B, S])`.
         w: The weights dict of the model, or one with its `query`, `attention` and `transition`.
         heads: Number of attention heads.
-        kind: Kind of the first cells, "lgru" or "gru".
+        kind: Kind of the first cells, "lgru", "lau" or "gru".
         use_layer_norm: As in `numpy_cells.gru_step`.
 
     Returns:

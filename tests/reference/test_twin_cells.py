@@ -74,6 +74,30 @@ def test_l_gru_step_with_one_unit(mask, has_bias):
 
 
 @pytest.mark.parametrize("mask", [None, 0.0, 2.0])
+def test_lau_step_with_one_unit(mask):
+    w = {
+        "kernel": np.array([[0.3, -0.4, 0.9, 0.7, -1.1]]),
+        "recurrent_kernel": np.array([[0.2, 0.5, -0.3, -0.6]]),
+        "gate_bias": np.array([[0.05], [-0.15], [0.25]]),
+        "candidate_bias": np.array([0.1]),
+    }
+    x, h = 1.5, -0.8
+    r = logistic(0.3 * x + 0.2 * h + 0.05)
+    z = logistic(-0.4 * x + 0.5 * h - 0.15)
+    g = logistic(0.9 * x - 0.3 * h + 0.25)
+    c = math.tanh((1 - r) * 0.7 * x + r * (-0.6 * h + 0.1))
+    moved = (1 - z) * h + z * c * (1.0 if mask is None else mask)
+    result = ref.lau_step(
+        np.array([[x]]),
+        np.array([[h]]),
+        w,
+        use_layer_norm=False,
+        mask=None if mask is None else np.array([[mask]]),
+    )
+    np.testing.assert_allclose(result, [[moved * (1 - g) + g * -1.1 * x]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("mask", [None, 0.0, 2.0])
 def test_t_gru_step_with_one_unit(mask):
     w = {
         "recurrent_kernel": np.array([[0.2, 0.5, -0.6]]),

@@ -265,3 +265,22 @@ def test_a_missing_file_is_named(tmp_path, plain, missing):
     (tmp_path / missing).unlink()
     with pytest.raises(UserError, match=f"{missing} is missing.*prepare"):
         Vocabulary.load(tmp_path)
+
+
+def test_sampling_cuts_words_anew_and_spells_the_same(plain):
+    lines = [line for line in LINES if line == line.strip()][:60]
+    whole = encode(plain, lines)
+    assert plain.sample(lines, seed=1, dropout_rate=0.0) == whole
+    rows = plain.sample(lines, seed=1, dropout_rate=0.3)
+    assert sum(map(len, rows)) > 1.1 * sum(map(len, whole))
+    assert all(row[-1] == EOS_ID for row in rows)
+    for row, line in zip(rows, whole, strict=True):
+        texts = plain.decode(tf.ragged.constant([row, line]).to_tensor()).numpy()
+        assert texts[0] == texts[1]
+
+
+def test_sampling_depends_on_the_seed_alone(plain):
+    first = plain.sample(LINES[:60], seed=1, dropout_rate=0.3)
+    assert plain.sample(LINES[:60], seed=2, dropout_rate=0.3) != first
+    assert plain.sample(LINES[:60], seed=1, dropout_rate=0.3) == first
+    assert plain.sample(LINES[:60], seed=1, dropout_rate=0.3) == first

@@ -101,3 +101,13 @@ def forced_gradients(model, source, target):
     return map(
         tf.convert_to_tensor, tape.gradient(loss, [v.value for v in model.trainable_variables])
     )
+
+
+def test_bfloat16_products_train_alike():
+    rounded = dataclasses.replace(PLAIN, precision="bfloat16", clip_norm=5.0)
+    exact = dataclasses.replace(PLAIN, clip_norm=5.0)
+    (_, updates), (_, others) = train(["CPU:0"], exact), train(["CPU:0"], rounded)
+    for update, other in zip(updates, others, strict=True):
+        difference = np.abs(other.gradient_norms - update.gradient_norms)
+        assert 0 < difference.max() < 0.05 * np.max(update.gradient_norms)
+        assert float(other.loss) == pytest.approx(float(update.loss), abs=0.02)

@@ -1,0 +1,69 @@
+"""Tatoeba: everyday sentences, as manythings.org/anki packs them."""
+
+import dataclasses
+
+from dtmt_tf.config import DataConfig, Task, TrainingConfig
+from dtmt_tf.tasks.language_pair import language_pair
+
+LANGUAGES = {"de": ("German", "deu"), "fr": ("French", "fra"), "zh": ("Chinese", "cmn")}
+
+DATA = DataConfig(source_vocab_size=8000, max_length=80, max_tokens_per_batch=2560)
+# English and Chinese share no words, and most of the Chinese sub-words are single characters
+CHINESE = dataclasses.replace(
+    DATA,
+    joint_vocabulary=False,
+    source_vocab_size=4000,
+    target_vocab_size=6000,
+    character_coverage=0.9995,
+)
+
+# Multi30k's rates and a longer schedule; neither is tuned on this corpus
+TRAINING = TrainingConfig(
+    max_steps=10_000,
+    learning_rate=1.9e-4,
+    schedule_replicas=8,
+    schedule_warmup=62,
+    schedule_decay_start=40_000,
+    schedule_decay_end=80_000,
+    candidate_dropout_rate=0.2,
+    validation_steps=500,
+    patience=10,
+    average_count=5,
+)
+
+
+def _task(target: str, data: DataConfig = DATA, training: TrainingConfig = TRAINING) -> Task:
+    language, code = LANGUAGES[target]
+    folder = f"tatoeba_en{target}"
+    return Task(
+        name=folder,
+        description=f"English-{language} everyday sentences; no test part, scored on validation",
+        model="dtmt_small",
+        data=language_pair(
+            data, "en", target, train=[f"{folder}/train"], validation=[f"{folder}/dev"]
+        ),
+        training=training,
+        unavailable=f"https://www.manythings.org/anki/{code}-eng.zip holds the sentences (Tatoeba, "
+        "CC BY 2.0 FR, English,\na tab, the translation) but changes with time, so it has no "
+        "checksum here. Put one sentence a line\n"
+        f"at {folder}/train.en, train.{target}, dev.en and dev.{target} below --data-dir (plain, "
+        ".gz or .xz).\nIt is sorted by length: shuffle it, and let no English sentence of dev "
+        "stand in train as well.",
+    )
+
+
+TATOEBA = (
+    _task("de"),
+    _task("fr"),
+    _task(
+        "zh",
+        CHINESE,
+        dataclasses.replace(
+            TRAINING,
+            max_steps=3000,  # a seventh of the sentences
+            schedule_decay_start=12_000,
+            schedule_decay_end=24_000,
+            validation_steps=150,
+        ),
+    ),
+)

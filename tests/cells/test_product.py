@@ -1,0 +1,43 @@
+"""Products in bfloat16: rounded factors, gradients added up in float32."""
+
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.cells import LGRUCell, product, products_in
+
+
+def rounded(array):
+    return tf.cast(tf.cast(array, tf.bfloat16), tf.float32).numpy()
+
+
+def test_bfloat16_rounds_the_factors_inside_the_block_only():
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=shape).astype("float32") for shape in ((5, 64), (64, 7)))
+    exact = np.asarray(product(x, tf.constant(w)))
+    np.testing.assert_allclose(exact, x @ w, rtol=1e-5, atol=1e-5)
+    with products_in("bfloat16"):
+        result = np.asarray(product(x, tf.constant(w)))
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, rounded(rounded(x) @ rounded(w)), rtol=1e-2, atol=1e-2)
+    assert np.abs(result - exact).max() > 1e-3
+    with products_in("float32"):
+        np.testing.assert_array_equal(np.asarray(product(x, tf.constant(w))), exact)
+    np.testing.assert_array_equal(np.asarray(product(x, tf.constant(w))), exact)
+
+
+def test_gradients_of_many_uses_are_added_in_float32():
+    uses = 1000  # in bfloat16 the sum of ones would stop at 256
+    w = tf.Variable(tf.ones((1, 1)))
+    with tf.GradientTape() as tape, products_in("bfloat16"):
+        loss = tf.add_n([product(tf.ones((1, 1)), w.value())[0, 0] for _ in range(uses)])
+    assert float(tape.gradient(loss, w)[0, 0]) == uses
+
+
+def test_a_cell_in_bfloat16_stays_close():
+    cell = LGRUCell(16)
+    rng = np.random.default_rng(1)
+    x, h = rng.normal(size=(4, 8)).astype("float32"), rng.normal(size=(4, 16)).astype("float32")
+    exact = np.asarray(cell(x, [h])[0])
+    with products_in("bfloat16"):
+        close = np.asarray(cell(x, [h])[0])
+    assert 0 < np.abs(close - exact).max() < 0.03

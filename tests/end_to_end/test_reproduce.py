@@ -1,0 +1,149 @@
+"""Two rows of the paper's tables on digits: stopped, resumed, recorded, skipped, reported."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dtmt_tf.evaluation import score_hypotheses
+from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
+
+pytestmark = pytest.mark.slow
+
+UPDATES = 120
+ROWS = {"gru0": "ShallowRNMT: GRU", "lgru0": "ShallowRNMT: L-GRU"}
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Arguments of a small reproduction, and what its first two commands said."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    settings, seen = [], set()
+    for seed, (split, count) in enumerate({"test": 40, "validation": 10, "train": 400}.items()):
+        pairs = numbers(count, seed, seen)
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            settings.append(f"data.{split}_{side}={path}")
+    settings += [text for text in SETTINGS if "max_steps" not in text]
+    settings += ["training.validation_steps=120", "decoding.beam_size=1", "model.units=16",
+                 "model.embedding_dim=16"]  # fmt: skip
+    report = folder / "RESULTS.md"
+    report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
+    arguments = [
+        *("--table", "3", "--figure", "3", "--rows", *ROWS, "--task", "custom"),
+        *("--max-steps", str(UPDATES), "--output-dir", str(folder / "models")),
+        *("--records", str(folder / "records"), "--report", str(report), "--set", *settings),
+    ]
+    errors = folder / "stopped.stderr"
+    with errors.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "pipelines/reproduce.py", *arguments], cwd=ROOT, stderr=stream
+        )
+        while "train   0%" not in errors.read_text() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        stopped = process.wait(timeout=120)
+    finished = run("reproduce", *arguments)
+    return folder, arguments, (stopped, errors.read_text()), finished
+
+
+def found(folder):
+    return {path.stem.split("-")[1]: json.loads(path.read_text())
+            for path in (folder / "records").glob("*.json")}  # fmt: skip
+
+
+def test_ctrl_c_saves_the_row_and_the_same_command_goes_on(shop):
+    _, _, (code, errors), finished = shop
+    assert code == 130, errors
+    assert "Stopped in row 1 of 2; the same command goes on." in errors
+    assert "Traceback" not in errors
+    assert finished.returncode == 0, finished.stderr
+    assert re.search(r"resuming after update \d+", finished.stderr)
+    assert "Row 2 of 2: lgru0, seed 1: 120 updates" in finished.stderr
+
+
+def test_a_record_says_what_was_run_and_what_came_out(shop):
+    folder, _, _, finished = shop
+    assert set(found(folder)) == set(ROWS)
+    for row, record in found(folder).items():
+        (work,) = (folder / "models" / "custom").glob(
+            f"{row}-{record['settings_hash']}-seed1/train"
+        )
+        assert (record["row"], record["seed"], record["updates"]) == (row, 1, UPDATES)
+        assert record["changed_settings"]["training.schedule_decay_start"] == 1280
+        assert record["changed_settings"]["training.patience"] == 0
+        assert record["series"]["max_steps"] == UPDATES
+        references = lines_of(folder / "test.target")
+        test = record["scores"]["test"]
+        expected = score_hypotheses(lines_of(work / "test.txt"), references)
+        assert (test["bleu"], test["bleu_signature"]) == (expected.bleu, expected.bleu_signature)
+        assert record["scores"]["validation"]["num_sentences"] == 10
+        rate = record["target_words"] / record["seconds_in_updates"]
+        assert record["target_words_per_second"] == pytest.approx(rate, rel=0.1)
+        assert record["machine"]["threads"] >= 1
+        words = [len(line.split()) for line in lines_of(folder / "test.source")]
+        assert record["sentences"]["source_words"] == " ".join(map(str, words))
+        assert record["changed_settings"]["model.query_depth"] == 0
+    per_epoch = int(re.search(r"(\d+) updates an epoch", finished.stderr)[1])
+    assert found(folder)["gru0"]["epochs"] == round(UPDATES / per_epoch, 2)
+
+
+def test_tables_and_figure_hold_the_scores(shop):
+    folder, _, _, finished = shop
+    text = (folder / "RESULTS.md").read_text(encoding="utf-8")
+    for row, label in ROWS.items():
+        record = found(folder)[row]
+        start = f"| {label} | {record['parameters']:,} | {UPDATES} | 1 |"
+        (line,) = [line for line in text.splitlines() if line.startswith(start)]
+        assert f"| {record['scores']['test']['bleu']:.2f} |" in line
+    assert f"Figure: {folder}/models/custom/figure3.png" in finished.stdout
+    assert (folder / "models" / "custom" / "figure3.png").exists()
+
+
+def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
+    folder, arguments, *_ = shop
+    before = {path: path.stat().st_mtime_ns for path in (folder / "records").glob("*.json")}
+    again = run("reproduce", *arguments)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count(": done, custom-") == 2
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    (run_folder,) = (folder / "models" / "custom").glob("gru0-*")
+    other = folder / "models" / "custom" / "other"
+    shutil.copytree(run_folder, other)
+    places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
+    added = run("report", "add", run_folder, other, *places)
+    assert added.returncode == 0, added.stderr
+    assert found(folder)["gru0"]["row"] == "gru0"
+    bleu = found(folder)["gru0"]["scores"]["test"]["bleu"]
+    text = (folder / "RESULTS.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith("| custom | dtmt_small |")]
+    assert line.endswith(f"| {bleu:.2f} |")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        ([], ["--table 3"]),
+        (["--table", "3", "--rows", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
+        (["--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
+        (["--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
+        (["--table", "3", "--set", "training.seed=9"], ["--seeds"]),
+    ],
+    ids=str,
+)
+def test_mistakes_end_with_code_2_and_advice(arguments, texts):
+    result = run("reproduce", *arguments)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    for text in texts:
+        assert text in result.stderr

@@ -1,0 +1,42 @@
+"""The other direction, several training files, no test part: from files to an exported model."""
+
+import json
+
+from tests.end_to_end.conftest import numbers, run
+
+SIZES = {"a": 60, "b": 60, "dev": 8, "more": 5}
+SETTINGS = [
+    *("data.source_language=en", "data.target_language=de", "data.reverse=true"),
+    *("data.train_source=a.en,b.en", "data.train_target=a.de,b.de"),
+    *("data.validation_source=dev.en", "data.validation_target=dev.de"),
+    *("data.joint_vocabulary=false", "data.source_vocab_size=14", "data.target_vocab_size=40"),
+    *("data.max_length=40", "training.max_steps=2", "training.validation_steps=2"),
+    *("decoding.extra_length=5", "model.units=16", "model.embedding_dim=16"),
+]
+
+
+def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(tmp_path):
+    seen = set()
+    for seed, (name, count) in enumerate(SIZES.items()):
+        sides = zip(*numbers(count, seed, seen), strict=True)
+        for language, lines in zip(("en", "de"), sides, strict=True):
+            text = "".join(f"{line}\n" for line in lines)
+            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    place = ["--data-dir", tmp_path, "--output-dir", tmp_path]
+    which = [*place, "--task", "custom", "--model", "dtmt_tiny", "--name", "back"]
+
+    trained = run("train", *which, "--set", *SETTINGS)
+    assert trained.returncode == 0, trained.stderr
+    assert "Pairs: 120 train, 8 validation" in trained.stderr
+    heading = "custom de-en dtmt_tiny validation (there is no test; training saw these scores):"
+    assert heading in trained.stdout.splitlines()
+    version = tmp_path / "custom" / "back" / "1"
+    assert list(json.loads((version / "scores.json").read_text())) == ["validation"]
+    data = json.loads((version / "experiment.json").read_text())["settings"]["data"]
+    assert (data["source_language"], data["target_language"]) == ("de", "en")
+    assert (data["train_source"], data["train_target"]) == (["a.de", "b.de"], ["a.en", "b.en"])
+
+    scored = run("evaluate", *which, "--split", "more", "--set", "data.extra_tests=more")
+    assert scored.returncode == 0, scored.stderr
+    assert scored.stdout.startswith("sentences    5\n")
+    assert len((tmp_path / "custom/back/train/more.txt").read_text().splitlines()) == 5

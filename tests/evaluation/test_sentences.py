@@ -1,0 +1,62 @@
+"""Counts of sentences give the scores and p-values that the text gives."""
+
+import random
+
+import numpy as np
+import pytest
+
+from dtmt_tf.evaluation import compare_systems, score_hypotheses
+from dtmt_tf.evaluation.sentences import bleu_of, count_ngrams, count_sentences, paired_bootstrap
+
+
+def noisy(random_, lines, rate):
+    words = "rot grün blau , . Hund Katze".split()
+    return [
+        " ".join(
+            word if random_.random() > rate else random_.choice(words) for word in line.split()
+        )
+        for line in lines
+    ]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """A reference and two translations of it, sentences of 1 to 9 words."""
+    random_ = random.Random(3)
+    words = "der Hund, die Katze. rot grün blau eins zwei".split()
+    lines = [" ".join(random_.choices(words, k=random_.randint(1, 9))) for _ in range(120)]
+    return lines, noisy(random_, lines, 0.4), noisy(random_, lines, 0.36)
+
+
+@pytest.mark.parametrize("options", [{}, {"tokenize": "none", "lowercase": True}], ids=str)
+def test_bleu_of_counts_is_bleu_of_text(texts, options):
+    lines, first, _ = texts
+    first = [line.upper() for line in first[:40]] + first[40:]
+    counts = count_sentences(first, lines, **options)
+    assert bleu_of(counts) == pytest.approx(score_hypotheses(first, lines, **options).bleu)
+    part = slice(30, 50)
+    expected = score_hypotheses(first[part], lines[part], **options).bleu
+    assert bleu_of(counts[part]) == pytest.approx(expected)
+
+
+def test_ngrams_follow_from_lengths(texts):
+    lines, first, _ = texts
+    counts = count_sentences(["", "a", "a b c d e", *first], ["a", "a", "a b c d e", *lines])
+    assert count_ngrams(counts[:, :6]).tolist() == counts.tolist()
+    assert counts[:3, 6:].tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [5, 4, 3, 2]]
+
+
+def test_p_value_is_that_of_the_text(texts):
+    lines, first, second = texts
+    _, record = compare_systems({"first": first, "second": second}, lines)
+    counts = [count_sentences(system, lines) for system in (first, second)]
+    assert 0.001 < record.p_value < 0.5
+    assert paired_bootstrap(*counts) == record.p_value
+    assert paired_bootstrap(*counts, seed=7) != record.p_value
+
+
+def test_equal_systems_do_not_differ(texts):
+    lines, first, _ = texts
+    counts = count_sentences(first, lines)
+    assert paired_bootstrap(counts, counts.copy()) == 1.0
+    assert paired_bootstrap(np.concatenate([counts] * 2), np.concatenate([counts] * 2)) == 1.0

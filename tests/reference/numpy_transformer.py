@@ -1,0 +1,119 @@
+"""The Transformer in float64, from Vaswani et al. (2017), with plain loops over heads and words.
+
+Row vectors: `y = x @ W`. Shape letters: d width of a state, F inside the feed-forward part, N
+heads, S and T source and target length, V words. A sentence is run alone, without padding. The
+weights of a model are one nested dict:
+
+    weights = {
+        "source": {"table": [Vs, d], "bias": [d]},
+        "target": {"table": [Vt, d]},
+        "encoder": [layer, ...], "decoder": [layer, ...],
+        "encoder_norm": norm, "decoder_norm": norm,        # with pre-norm alone
+        "softmax": [d, Vt],
+    }
+    layer = {"self": attention, "self_norm": norm,
+             "source": attention, "source_norm": norm,     # in a decoder alone
+             "inner": affine [d, F], "outer": affine [F, d], "outer_norm": norm}
+    attention = {"query": affine, "key": affine, "value": affine, "output": affine}, [d, d] each
+    affine = (kernel, bias);  norm = (gain, offset)
+"""
+
+import math
+
+import numpy as np
+
+from .numpy_attention import softmax
+from .numpy_cells import layer_norm
+
+
+def timing(length, d):
+    """Sines of all frequencies, then cosines, [length, d]; frequencies fall from 1 to 1/10000."""
+    half = d // 2
+    signal = np.zeros((length, d))
+    for position in range(length):
+        for i in range(half):
+            angle = position / 10000.0 ** (i / (half - 1))
+            signal[position, i] = math.sin(angle)
+            signal[position, half + i] = math.cos(angle)
+    return signal
+
+
+def affine(x, weights):
+    """`x W + b`."""
+    kernel, bias = weights
+    return x @ kernel + bias
+
+
+def attend(x, memory, w, heads, causal=False):
+    """Scaled dot-product attention of x [T, d] to memory [S, d], head by head, word by word.
+
+    Returns:
+        `([T, d], weights [N, T, S])`; a causal word t sees the words 0 .. t of the memory.
+    """
+    queries = affine(x, w["query"])
+    keys, values = affine(memory, w["key"]), affine(memory, w["value"])
+    width = x.shape[-1] // heads
+    weights = np.zeros((heads, len(x), len(memory)))
+    mixed = np.zeros_like(x)
+    for k in range(heads):
+        part = slice(k * width, (k + 1) * width)
+        for t in range(len(x)):
+            seen = t + 1 if causal else len(memory)
+            scores = keys[:seen, part] @ queries[t, part] / math.sqrt(width)
+            weights[k, t, :seen] = softmax(scores)
+            mixed[t, part] = weights[k, t, :seen] @ values[:seen, part]
+    return affine(mixed, w["output"]), weights
+
+
+def run_layer(x, w, heads, pre_norm, memory=None, causal=False):
+    """One layer: every part is added to the state, with its norm before it or after the sum.
+
+    Returns:
+        `(x, weights of the attention to the memory or None)`.
+    """
+
+    def add(x, part, norm):
+        if pre_norm:
+            return x + part(layer_norm(x, *norm))
+        return layer_norm(x + part(x), *norm)
+
+    looked = []
+
+    def look(y):
+        result, weights = attend(y, memory, w["source"], heads)
+        looked.append(weights)
+        return result
+
+    x = add(x, lambda y: attend(y, y, w["self"], heads, causal)[0], w["self_norm"])
+    if memory is not None:
+        x = add(x, look, w["source_norm"])
+    x = add(x, lambda y: affine(np.maximum(affine(y, w["inner"]), 0), w["outer"]), w["outer_norm"])
+    return x, looked[0] if looked else None
+
+
+def forward(weights, source, target, heads, pre_norm):
+    """One sentence under teacher forcing; the word before the first has id 0.
+
+    Args:
+        weights: The nested dict above.
+        source: Ids, S of them.
+        target: Ids, T of them.
+        heads: N.
+        pre_norm: Where the norms are.
+
+    Returns:
+        `(logits [T, V], attention weights [layers, N, T, S])`.
+    """
+    d = weights["softmax"].shape[0]
+    x = weights["source"]["table"][list(source)] * math.sqrt(d) + weights["source"]["bias"]
+    x = x + timing(len(source), d)
+    for layer in weights["encoder"]:
+        x, _ = run_layer(x, layer, heads, pre_norm)
+    memory = layer_norm(x, *weights["encoder_norm"]) if pre_norm else x
+    y = weights["target"]["table"][[0, *target[:-1]]] * math.sqrt(d) + timing(len(target), d)
+    looked = []
+    for layer in weights["decoder"]:
+        y, weights_of_layer = run_layer(y, layer, heads, pre_norm, memory, causal=True)
+        looked.append(weights_of_layer)
+    y = layer_norm(y, *weights["decoder_norm"]) if pre_norm else y
+    return y @ weights["softmax"], np.stack(looked)

@@ -1,0 +1,90 @@
+"""Every task resolves, and where its data are at hand, they are what it says."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dtmt_tf.data.corpus import byte_lines, resolve_file
+from dtmt_tf.data.splits import find_file, named_files
+from dtmt_tf.experiment import resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.plan import dry_run
+from dtmt_tf.tasks import TASKS
+
+DATA_DIR = os.environ.get("DTMT_DATA_DIR")
+needs_data = pytest.mark.skipif(not DATA_DIR, reason="DTMT_DATA_DIR names no data sets")
+
+MULTI30K = {"train": [29_000], "validation": [1_014], "test": [1_000]}
+PAIRS = {  # in each file, by part
+    "multi30k_ende": MULTI30K,
+    "multi30k_ende_tok": MULTI30K,
+    "multi30k_enfr": MULTI30K,
+    "multi30k_enfr_tok": MULTI30K,
+    "multi30k_encs": MULTI30K,
+    "tatoeba_ende": {"train": [162_190], "validation": [2_000], "test": []},
+    "tatoeba_enfr": {"train": [158_792], "validation": [2_000], "test": []},
+    "tatoeba_enzh": {"train": [23_527], "validation": [2_000], "test": []},
+    "general_ende": {
+        "train": [29_000, 162_190, 34_229, 2_051, 2_525, 2_489, 3_003, 3_003],
+        "validation": [1_014, 2_000, 2_000],
+        "test": [1_000],
+        "newstest2013": [3_000],
+    },
+}
+FILES = {file.path: file for task in TASKS.values() for file in task.files}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_resolves_to_a_model_that_can_be_built(name):
+    task = TASKS[name]
+    experiment, origins = resolve(task, task.model, MODELS[task.model])
+    assert experiment.data == task.data and f"task {name}" in origins.values()
+    assert dry_run(experiment).startswith(f"{name}, {task.model}, vocabularies ")
+
+
+@pytest.mark.parametrize("name", sorted(set(TASKS) - {"cldr_ende", "custom"}))
+def test_files_end_on_their_languages_and_translate_each_other(name):
+    data = TASKS[name].data
+    for sources, targets in named_files(data).values():
+        for source, target in zip(sources, targets, strict=True):
+            stem = source.removesuffix(f".{data.source_language}")
+            assert stem != source and target == f"{stem}.{data.target_language}"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_files_are_downloaded_by_checksum_or_the_user_is_told_where_they_belong(name):
+    task = TASKS[name]
+    remote = {file.path for file in task.files}
+    for sides in named_files(task.data).values():
+        for path in (path for names in sides for path in names if path not in remote):
+            assert path.partition("/")[0] in task.unavailable
+
+
+@pytest.mark.parametrize(
+    "path, url",
+    [
+        ("multi30k/val.fr", "raw/val.fr.gz"),
+        ("multi30k/train.cs", "raw/train.cs.gz"),
+        ("multi30k_tok/test_2016_flickr.fr", "tok/test_2016_flickr.lc.norm.tok.fr"),
+    ],
+)
+def test_multi30k_comes_from_its_own_repository(path, url):
+    root = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
+    assert FILES[path].url == f"{root}/{url}"
+
+
+@needs_data
+@pytest.mark.parametrize("path", FILES)
+def test_checksums_are_those_of_the_published_files(path, tmp_path):
+    resolve_file(FILES[path], Path(DATA_DIR), tmp_path)
+    assert not list(tmp_path.iterdir())  # found, not downloaded
+
+
+@needs_data
+@pytest.mark.parametrize("name", PAIRS)
+def test_both_sides_of_each_file_have_the_published_number_of_lines(name, tmp_path):
+    for split, sides in named_files(TASKS[name].data).items():
+        for names in sides:
+            paths = [find_file(path, TASKS[name], Path(DATA_DIR), tmp_path) for path in names]
+            assert [sum(1 for _ in byte_lines(path)) for path in paths] == PAIRS[name][split]

@@ -1,0 +1,77 @@
+"""What a run is scored on, and how, without training it."""
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.run import Run
+from dtmt_tf.tasks import TASKS
+
+LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
+CORPUS = [
+    *("data.source_language=en", "data.target_language=de"),
+    *("data.train_source=train.en", "data.train_target=train.de"),
+]
+VALIDATION = ["data.validation_source=dev.en", "data.validation_target=dev.de"]
+TEST = ["data.test_source=final.en", "data.test_target=final.de"]
+
+
+def run_of(task, folder, *settings):
+    experiment, _ = resolve(TASKS[task], "dtmt_tiny", MODELS["dtmt_tiny"], settings)
+    return Run(experiment, folder / "run", folder, folder / "cache")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name, text in LINES.items():
+        (tmp_path / f"{name}.en").write_text(text)
+        (tmp_path / f"{name}.de").write_text(text.upper())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "settings, parts",
+    [
+        ([*VALIDATION, *TEST], ["test"]),
+        ([*VALIDATION, *TEST, "data.extra_tests=news"], ["test", "news"]),
+        ([*VALIDATION, "data.extra_tests=news"], ["news"]),
+        (VALIDATION, ["validation"]),
+        ([], []),
+    ],
+)
+def test_a_run_is_scored_on_all_tests_or_else_on_validation(corpus, settings, parts):
+    assert run_of("custom", corpus, *CORPUS, *settings).scored_parts == parts
+
+
+def test_a_part_that_is_not_there_is_refused_with_those_that_are(corpus):
+    with pytest.raises(UserError, match="no test part, but train, validation, news"):
+        run_of("custom", corpus, *CORPUS, *VALIDATION, "data.extra_tests=news").evaluate("test")
+
+
+@pytest.mark.parametrize(
+    "task, settings, tokenizer",
+    [
+        ("tatoeba_enzh", [], "zh"),
+        ("tatoeba_enzh", ["data.reverse=true"], "13a"),
+        ("tatoeba_enzh", ["evaluation.tokenize=char"], "char"),
+        ("multi30k_enfr", [], "13a"),
+        ("multi30k_enfr", ["data.reverse=true"], "13a"),
+        ("multi30k_enfr_tok", [], "none"),
+        ("multi30k_enfr_tok", ["data.reverse=true"], "none"),
+        ("custom", [], "13a"),
+    ],
+)
+def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, settings, tokenizer):
+    scores = run_of(task, tmp_path, *settings).score(["汤姆 Tom"], ["汤姆 Tom"])
+    assert f"|tok:{tokenizer}|" in scores.bleu_signature
+    # zh takes each of the two characters for a word
+    assert scores.reference_length == {"zh": 3, "char": 5}.get(tokenizer, 2)
+
+
+def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
+    caplog.set_level("INFO")
+    for size, times in ((14, 1), (14, 1), (15, 2)):
+        run = run_of("custom", corpus, *CORPUS, f"data.source_vocab_size={size}")
+        assert run.vocabulary.source.size == size
+        assert caplog.text.count("Training sub-words") == times
