@@ -1,0 +1,105 @@
+"""What rows cost on this machine, measured."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import common
+from rows import ROWS
+
+from dtmt_tf.experiment import Experiment
+
+LENGTH = 24  # sub-words of each sentence
+UPDATES, SECONDS = 3, 30.0  # measured: so many, or as many as begin in this time
+WIDTHS = (14, 12, 12, 10)
+
+
+def show(experiments: Mapping[str, Experiment], seeds: int) -> None:
+    """Prints parameters, updates and hours of each row.
+
+    Args:
+        experiments: Settings by row; a row whose updates follow from another's minutes comes later.
+        seeds: How often each is trained.
+    """
+    print(_line("row", ("parameters", "updates", "s/update", "hours")))
+    seconds: dict[str, float | None] = {}
+    total = 0.0
+    for key, experiment in experiments.items():
+        steps = experiment.training.max_steps
+        parameters = _elsewhere(_parameters, experiment)
+        one = seconds[key] = _elsewhere(_seconds, experiment)
+        updates: int | None = steps
+        if ROWS[key].time_of:
+            slow = seconds.get(ROWS[key].time_of)
+            updates = round(steps * slow / one) if slow and one else None
+        hours = one * updates / 3600 if one and updates else None
+        total += (hours or 0.0) * seeds
+        values = (parameters, updates, one, hours)
+        forms = ("{:,}", "{:,}", "{:.2f}", "{:.2f}")
+        cells = ["-" if v is None else f.format(v) for v, f in zip(values, forms, strict=True)]
+        print(_line(key, cells), flush=True)
+    print(_line("all, all seeds", ("", "", "", f"{total:.2f}")))
+    print(
+        f"\nMeasured: up to {UPDATES} updates of random ids, sentences of {LENGTH} sub-words.\n"
+        "Validation and scoring come on top. - : does not fit into memory, or follows\n"
+        "from a row that is not listed."
+    )
+
+
+def _line(row: str, cells: Any) -> str:
+    return f"{row:<24}" + "".join(f"{c:>{w}}" for c, w in zip(cells, WIDTHS, strict=True))
+
+
+def _elsewhere(function: Any, experiment: Experiment) -> Any:
+    """Returns a function's value, found in a process of its own; none if it is killed."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, common.start_tensorflow) as pool:
+        try:
+            return pool.submit(function, experiment).result()
+        except BrokenProcessPool:
+            return None
+
+
+def _sizes(experiment: Experiment) -> tuple[int, int]:
+    data = experiment.data
+    source = data.source_vocab_size
+    return source, source if data.joint_vocabulary else data.target_vocab_size
+
+
+def _parameters(experiment: Experiment) -> int:
+    import tensorflow as tf
+
+    with tf.Graph().as_default():  # weights without memory
+        model = experiment.model.build(*_sizes(experiment), experiment.training)
+        return sum(model.parameter_counts().values())
+
+
+def _seconds(experiment: Experiment) -> float:
+    """Returns the seconds of the fastest update."""
+    import numpy as np
+    import tensorflow as tf
+
+    from dtmt_tf.training import TrainingStep
+
+    training, data = experiment.training, experiment.data
+    strategy = tf.distribute.MirroredStrategy()
+    sizes = _sizes(experiment)
+    with strategy.scope():
+        model = experiment.model.build(*sizes, training)
+    step = TrainingStep(model, training, strategy)
+    length = min(LENGTH, data.max_length)
+    sentences = max(1, data.max_tokens_per_batch // length) * step.slices
+    random = np.random.default_rng(0)
+    batch = [random.integers(3, size, (sentences, length), dtype=np.int32) for size in sizes]
+    step(*batch)  # builds the graph
+    times: list[float] = []
+    while len(times) < UPDATES and sum(times) < SECONDS:
+        start = time.perf_counter()
+        float(step(*batch).loss)
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,189 @@
+"""Records: one JSON file for each finished run, enough to make every table without its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import common
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import choose_tokenizer
+from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
+from dtmt_tf.experiment import SECTIONS, Experiment, resolve
+from dtmt_tf.files import write_atomically
+
+if TYPE_CHECKING:
+    from dtmt_tf.run import Run
+
+RECORDS = common.ROOT / "pipelines" / "results"
+COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
+
+Record = dict[str, Any]
+
+
+def settings(experiment: Experiment) -> dict[str, Any]:
+    """Returns all settings but the seed, as `section.name: value`."""
+    values = {
+        f"{section}.{name}": value
+        for section in SECTIONS
+        for name, value in dataclasses.asdict(getattr(experiment, section)).items()
+    }
+    del values["training.seed"]
+    return values
+
+
+def settings_hash(experiment: Experiment) -> str:
+    """Returns a hash of task, architecture and all settings but the seed.
+
+    Settings at their default are left out of it, so that a version with one setting more finds the
+    records of the version before.
+    """
+    defaults = {
+        f"{section}.{item.name}": item.default
+        for section in SECTIONS
+        for item in dataclasses.fields(getattr(experiment, section))
+    }
+    chosen = {key: v for key, v in settings(experiment).items() if v != defaults[key]}
+    named = [experiment.task, type(experiment.model).__name__, chosen]
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def machine() -> dict[str, Any]:
+    """Returns what this process may compute with; training has as much."""
+    import tensorflow as tf
+
+    names = []
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    affinity = getattr(os, "sched_getaffinity", None)
+    return {
+        "processor": names[0] if names else platform.processor() or platform.machine(),
+        "threads": len(affinity(0)) if affinity else os.cpu_count(),
+        "gpus": len(tf.config.list_physical_devices("GPU")),
+    }
+
+
+def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None) -> Record:
+    """Describes a finished run.
+
+    Args:
+        run: The run. Splits that are not scored, or not with its settings, are scored.
+        row: Key of the row of the paper's tables that it is.
+        series: What the rows it is compared with have in common: preset, updates, `--set`.
+
+    Raises:
+        UserError: If the run has no checkpoint or no test part.
+    """
+    from dtmt_tf.data.batch import BatchPlan
+    from dtmt_tf.data.pipeline import TrainingSet
+    from dtmt_tf.models import MODELS
+
+    experiment = run.experiment
+    data, training = experiment.data, experiment.training
+    if "test" not in run.splits:
+        raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
+    decoding = dataclasses.asdict(experiment.decoding)
+    scores: dict[str, Any] = {}
+    for split in [name for name in ("validation", *run.scored_parts) if name in run.splits]:
+        scores[split] = _scores(run).get(split)
+        if not scores[split] or scores[split]["decoding"] != decoding:
+            run.evaluate(split)
+            scores[split] = _scores(run)[split]
+    newest = run.checkpoints.describe(run.checkpoints.steps()[-1])
+    vocabulary = run.vocabulary
+    training_set = TrainingSet(
+        *run.splits["train"], vocabulary.source.encode, vocabulary.target.encode, data.max_length
+    )
+    slices = newest.settings["conditions"]["slices"]
+    plan = BatchPlan(
+        training_set.lengths, data.max_length, data.max_tokens_per_batch, slices, training.seed
+    )
+    named = MODELS.get(experiment.model_name, experiment.model)
+    task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
+    history = {"checkpoint_steps", "training", "parameters", "decoding"}
+    return {
+        "task": experiment.task,
+        "model": experiment.model_name,
+        "row": row,
+        "series": dict(series or {}),
+        "seed": training.seed,
+        "settings_hash": settings_hash(experiment),
+        "changed_settings": {
+            key: value for key, value in settings(experiment).items() if value != task_settings[key]
+        },
+        "parameters": scores["test"]["parameters"],
+        "updates": newest.step,
+        "epochs": round(newest.step / plan.batches_per_epoch, 2),
+        "target_words": newest.tokens,
+        "seconds_in_updates": round(newest.seconds, 1),
+        "target_words_per_second": round(newest.tokens / newest.seconds, 1),
+        "machine": machine(),
+        "versions": json.loads((run.work / "experiment.json").read_text("utf-8"))["versions"],
+        "beam_size": experiment.decoding.beam_size,
+        "length_penalty": experiment.decoding.length_penalty,
+        "averaged_updates": scores["test"]["checkpoint_steps"],
+        "scores": {
+            split: {name: value for name, value in values.items() if name not in history}
+            for split, values in scores.items()
+        },
+        "sentences": _sentences(run),
+    }
+
+
+def _scores(run: Run) -> dict[str, Any]:
+    path = run.work / "scores.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def _sentences(run: Run) -> dict[str, str]:
+    """Returns words of each test source, and what BLEU counts in each translation."""
+    sources, references = run.splits["test"]
+    translations = (run.work / "test.txt").read_bytes().decode().split("\n")[:-1]
+    evaluation = run.experiment.evaluation
+    tokenize = choose_tokenizer(evaluation.tokenize, run.experiment.data.target_language)
+    counts = count_sentences(
+        translations, references, tokenize=tokenize, lowercase=evaluation.lowercase
+    )
+    columns = {"source_words": [len(source.split()) for source in sources]}
+    columns |= {name: counts[:, k].tolist() for k, name in enumerate(COUNTED)}
+    return {name: " ".join(map(str, values)) for name, values in columns.items()}
+
+
+def counts_of(record: Record) -> Counts:
+    """Returns BLEU's counts of the test sentences, `[N, 10]`."""
+    import numpy as np
+
+    columns = [record["sentences"][name].split() for name in COUNTED]
+    return count_ngrams(np.array(columns, np.int64).T)
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Writes a record, whole or not at all."""
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def read_record(path: Path) -> Record:
+    """Reads a record.
+
+    Raises:
+        UserError: If it is damaged.
+    """
+    try:
+        record: Record = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}). Remove it and run its row again.") from error
+    return record
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Reads all records of a folder, by name."""
+    return [read_record(path) for path in sorted(folder.glob("*.json"))]

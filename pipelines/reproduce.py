@@ -1,0 +1,249 @@
+"""Runs the rows of the paper's tables under one budget; run again, it goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import common
+import costs
+import records
+import report
+from rows import FIGURES, MODELS, PRESETS, ROWS, TABLES
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment
+from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.tasks import TASKS
+
+logger = logging.getLogger(__name__)
+spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
+
+DEFAULT_TASK = "multi30k_ende"
+OWN_SETTINGS = {"training.max_steps": "--max-steps", "training.seed": "--seeds"}
+SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row with one seed."""
+
+    row: str
+    seed: int
+    name: str
+    experiment: Experiment
+    origins: dict[str, str]
+
+    @property
+    def record(self) -> str:
+        """Name of its record."""
+        return f"{self.experiment.task}-{self.name}.json"
+
+
+def command() -> int:
+    """Plans, or runs what is missing and reports."""
+    args = _parser().parse_args()
+    if args.task not in TASKS:
+        raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
+    args.max_steps = args.max_steps or TASKS[args.task].training.max_steps
+    for setting in args.set:
+        if flag := OWN_SETTINGS.get(setting.partition("=")[0]):
+            raise UserError(f"{setting}: {flag} says that for all rows.")
+    rows = _rows(args)
+    with quiet_stderr():
+        from dtmt_tf import models  # noqa: F401
+    jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
+    if args.plan:
+        print(f"{args.task}, preset {args.preset}, seeds {' '.join(map(str, args.seeds))}\n")
+        costs.show({job.row: job.experiment for job in jobs}, len(args.seeds))
+        return 0
+    for k, job in enumerate(jobs, start=1):
+        progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
+        job = _job(args, job.row, job.seed, timed=True)
+        if (args.records / job.record).exists():
+            logger.info("%s: done, %s", progress, job.record)
+            continue
+        logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
+        code = _in_process(functools.partial(_work, args, job.row, job.seed))
+        if code > 128:
+            print(f"Stopped in row {k} of {len(jobs)}; the same command goes on.", file=sys.stderr)
+            return code
+        if code:
+            raise UserError(
+                f"{job.row} failed, see above. To run the others first, name them with --rows."
+            )
+        report.rewrite(args.report, records.read_records(args.records))
+    if args.figure:
+        for path in report.draw(records.read_records(args.records), args.output_dir):
+            print(f"Figure: {path}")
+    print(f"Tables: {args.report}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Run the rows of tables and figures of the DTMT paper, each with the same\n"
+        "number of updates, score them, and rewrite the tables of RESULTS.md. Rows that\n"
+        "have a record are not run again.",
+        epilog="examples:\n"
+        "  python pipelines/reproduce.py --table 3 6 --plan\n"
+        "  python pipelines/reproduce.py --table 3 --rows gru0 lgru0 --seeds 1 2\n"
+        "  python pipelines/reproduce.py --table 4 --figure 3 --max-steps 1650\n"
+        "  python pipelines/reproduce.py --table 5 --task wmt14_ende --preset paper\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_argument_group("what")
+    what.add_argument("--table", nargs="+", default=[], choices=list(TABLES), metavar="N",
+                      help=f"tables of the paper: {', '.join(TABLES)}")  # fmt: skip
+    what.add_argument("--figure", nargs="+", default=[], choices=list(FIGURES), metavar="N",
+                      help=f"figures of the paper: {', '.join(FIGURES)}")  # fmt: skip
+    what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
+                      help="only these of their rows; --plan lists them")  # fmt: skip
+    what.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
+                      help=f"one of {', '.join(TASKS)} (default: %(default)s)")  # fmt: skip
+    what.add_argument("--preset", default="small", choices=PRESETS,
+                      help="small: 256 units; paper: 1024 (default: %(default)s)")  # fmt: skip
+    budget = parser.add_argument_group("budget, the same for all rows")
+    budget.add_argument("--max-steps", type=_positive, metavar="N",
+                        help="updates (default: the task's); decay and validations keep\n"
+                        "their share of them, warm-up stays")  # fmt: skip
+    budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
+                        help="trainings of each row (default: 1)")  # fmt: skip
+    common.add_set(budget, "change settings of all rows; what makes a row wins")
+    folders = parser.add_argument_group("where")
+    common.add_folders(folders)
+    report.add_files(folders)
+    parser.add_argument("--plan", action="store_true",
+                        help="print each row's parameters, updates and hours here, and stop;\n"
+                        "measures some updates of each")  # fmt: skip
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"should be positive. Received: {value}")
+    return value
+
+
+def _rows(args: argparse.Namespace) -> list[str]:
+    """Returns the rows that are asked for, each once; those that wait for others come last."""
+    tables = [TABLES[name] for name in args.table] + [FIGURES[name] for name in args.figure]
+    if not tables:
+        raise UserError("Name a table or a figure, such as --table 3. --help lists them.")
+    known = list(dict.fromkeys(row for table in tables for row in table.rows))
+    for row in args.rows:
+        if row not in known:
+            raise UserError(f"Unknown row {row!r}. Choose from {', '.join(known)}.")
+    chosen = [row for row in known if row in (args.rows or known)]
+    return sorted(chosen, key=lambda row: bool(ROWS[row].time_of))
+
+
+def budget(task: str, steps: int) -> list[str]:
+    """Returns the settings that fit a task's schedule to a number of updates.
+
+    Early stopping is off, so that all rows make as many.
+    """
+    training = TASKS[task].training
+    scaled = {
+        name: max(1, round(getattr(training, name) * steps / training.max_steps)) for name in SCALED
+    }
+    return [
+        f"training.max_steps={steps}",
+        "training.patience=0",
+        *(f"training.{name}={value}" for name, value in scaled.items()),
+    ]
+
+
+def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> Job:
+    """Resolves a row's settings; with `timed`, updates that follow from other rows' minutes."""
+    steps = args.max_steps
+    if timed and ROWS[row].time_of:
+        steps = _steps_in_time_of(args, row, seed)
+    model, sizes = MODELS[ROWS[row].family][args.preset]
+    overrides = [*budget(args.task, steps), *args.set, *sizes, *ROWS[row].settings]
+    names = argparse.Namespace(
+        task=args.task, model=model, set=[*overrides, f"training.seed={seed}"]
+    )
+    experiment, origins = common.experiment(names)
+    name = f"{row}-{records.settings_hash(experiment)}-seed{seed}"
+    return Job(row, seed, name, experiment, origins)
+
+
+def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
+    """Returns the updates that a row makes in the minutes that another row took."""
+    found = []
+    for other in (ROWS[row].time_of, ROWS[row].speed_of):
+        path = args.records / _job(args, other, seed).record
+        if not path.exists():
+            raise UserError(
+                f"The updates of {row} follow from the speed of {other}, which is not recorded "
+                f"with seed {seed}. Run it first: --rows {other}."
+            )
+        found.append(records.read_record(path))
+    slow, fast = found
+    if slow["machine"] != fast["machine"]:
+        raise UserError(
+            f"The updates of {row} follow from the minutes of {ROWS[row].time_of} and "
+            f"{ROWS[row].speed_of}, which ran on different machines:\n"
+            f"  {slow['machine']}\n  {fast['machine']}\n"
+            "Run both on the same one."
+        )
+    return round(fast["updates"] * slow["seconds_in_updates"] / fast["seconds_in_updates"])
+
+
+def _in_process(function: Any) -> int:
+    """Runs a function in a process of its own; returns its exit code.
+
+    Ctrl-C reaches the process through this one alone, once, so that it can save.
+    """
+    process = spawn.Process(target=function)
+
+    def forward(number: int, frame: Any) -> None:
+        if process.pid:
+            os.kill(process.pid, number)
+
+    former = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        process.start()
+        process.join()
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    code = process.exitcode or 0
+    return code if code >= 0 else 128 - code  # killed by a signal
+
+
+def _work(args: argparse.Namespace, row: str, seed: int) -> None:
+    """Trains, scores and records a row; ends the process."""
+    os.setpgrp()
+    common.main(functools.partial(_train, args, row, seed))
+
+
+def _train(args: argparse.Namespace, row: str, seed: int) -> int:
+    common.start_tensorflow()
+    from dtmt_tf.run import Run
+
+    job = _job(args, row, seed, timed=True)
+    folder = args.output_dir / args.task / job.name
+    run = Run(job.experiment, folder, common.data_dir(args), common.cache_dir(), job.origins)
+    outcome = run.train()
+    if outcome.signal:
+        return 128 + outcome.signal
+    series = {"preset": args.preset, "max_steps": args.max_steps, "set": args.set}
+    record = records.make_record(run, row, series)
+    records.write_record(args.records / job.record, record)
+    scores = record["scores"]
+    logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    common.main(command)

@@ -1,0 +1,186 @@
+"""The rows of the paper's tables, as data.
+
+A row is known by its key alone: one that stands in several tables is trained once. BLEU is the
+paper's: mean of five NIST Chinese-English sets, in Table 5 WMT14 English-German.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PRESETS = ("small", "paper")
+MODULES = ("encoder", "query", "decoder")
+# Model and settings by family and preset. The small Transformer has the parameters of the small
+# DTMT#4, the large one is the paper's.
+TRANSFORMER = (
+    *("model.model_dim=256", "model.num_heads=8", "model.filter_dim=864"),
+    *("model.encoder_layers=4", "model.decoder_layers=4"),
+)
+MODELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+    "dtmt": {"small": ("dtmt_small", ()), "paper": ("dtmt4", ())},
+    "transformer": {"small": ("transformer_tiny", TRANSFORMER), "paper": ("transformer_big", ())},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system.
+
+    Args:
+        settings: `--set` texts that make it, on top of the family's.
+        family: Which of `MODELS` it is made of.
+        time_of: Key of the row whose minutes it may spend, if its updates follow from that.
+        speed_of: Key of the row that tells how long one of its updates takes.
+    """
+
+    settings: tuple[str, ...]
+    family: str = "dtmt"
+    time_of: str = ""
+    speed_of: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or figure, of the paper.
+
+    Args:
+        title: What it shows.
+        rows: Label and the paper's BLEU by row.
+        pairs: Baseline and system of each comparison.
+    """
+
+    title: str
+    rows: Mapping[str, tuple[str, float | None]]
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+def _module(module: str, cell: str, depth: int) -> tuple[str, str]:
+    return f"model.{module}_cell={cell}", f"model.{module}_depth={depth}"
+
+
+def _deep(cell: str, depth: int) -> tuple[str, ...]:
+    return tuple(setting for module in MODULES for setting in _module(module, cell, depth))
+
+
+NO_SIGNAL = ("model.use_positional_signal=false",)
+# "Advanced Techniques" in the paper's words; its multi-head attention counts as one of them.
+PLAIN = (
+    *NO_SIGNAL,
+    "model.use_layer_norm=false",
+    "model.num_heads=1",
+    "training.label_smoothing=0",
+    "training.embedding_dropout_rate=0",
+    "training.output_dropout_rate=0",
+    "training.candidate_dropout_rate=0",
+)
+DEEP = {
+    f"{cell}{depth}": _deep(cell, depth) for cell in ("gru", "lau", "lgru") for depth in (0, 1, 4)
+}
+DEEP |= {f"lgru{depth}": _deep("lgru", depth) for depth in (2, 3)}
+SWEEP = {
+    "gru0": ("ShallowRNMT", 41.22, 41.57),
+    "lgru0": ("ShallowRNMT + L-GRU", 43.54, 43.83),
+    "lgru1": ("DTMT#1", 44.28, 44.41),
+    "lgru2": ("DTMT#2", 44.50, 44.66),
+    "lgru3": ("DTMT#3", 44.61, 44.70),
+    "lgru4": ("DTMT#4", 44.72, 45.04),
+}
+
+ROWS: dict[str, Row] = {
+    **{key: Row(settings) for key, settings in DEEP.items()},
+    **{f"{key}-no_signal": Row((*DEEP[key], *NO_SIGNAL)) for key in SWEEP},
+    **{
+        f"lgru4-shallow_{module}": Row((*DEEP["lgru4"], *_module(module, "gru", 0)))
+        for module in MODULES
+    },
+    "gru4-plain": Row((*DEEP["gru4"], *PLAIN)),
+    "transformer": Row((), "transformer"),
+    "transformer-same_time": Row((), "transformer", time_of="lgru4", speed_of="transformer"),
+}
+
+TABLES: dict[str, Table] = {
+    "1": Table(
+        "DTMT and the Transformer",
+        {
+            "transformer": ("Transformer, same updates", 42.95),
+            "transformer-same_time": ("Transformer, same minutes as DTMT#4", None),
+            "gru0": ("ShallowRNMT", 41.57),
+            "lgru1": ("DTMT#1", 44.41),
+            "lgru4": ("DTMT#4", 45.04),
+        },
+        (
+            ("gru0", "lgru1"),
+            ("lgru1", "lgru4"),
+            ("transformer", "lgru4"),
+            ("transformer-same_time", "lgru4"),
+        ),
+    ),
+    "3": Table(
+        "Cells at three depths",
+        {
+            "gru0": ("ShallowRNMT: GRU", 41.57),
+            "lau0": ("ShallowRNMT: LAU", 43.06),
+            "lgru0": ("ShallowRNMT: L-GRU", 43.83),
+            "gru1": ("DTMT#1: GRU + T-GRU", 43.63),
+            "lau1": ("DTMT#1: LAU + T-GRU", 43.79),
+            "lgru1": ("DTMT#1: L-GRU + T-GRU", 44.41),
+            "gru4": ("DTMT#4: GRU + T-GRUs", 44.16),
+            "lau4": ("DTMT#4: LAU + T-GRUs", 44.54),
+            "lgru4": ("DTMT#4: L-GRU + T-GRUs", 45.04),
+        },
+        tuple(
+            (f"{baseline}{depth}", f"{system}{depth}")
+            for depth in (0, 1, 4)
+            for baseline, system in (("gru", "lau"), ("lau", "lgru"), ("gru", "lgru"))
+        )
+        + tuple(
+            (f"{cell}{less}", f"{cell}{more}")
+            for cell in ("gru", "lau", "lgru")
+            for less, more in ((0, 1), (1, 4))
+        ),
+    ),
+    "4": Table(
+        "One transition replaced by its shallow counterpart",
+        {
+            "lgru4": ("DTMT#4", 45.04),
+            "lgru4-shallow_encoder": ("without encoder transition", 43.30),
+            "lgru4-shallow_query": ("without query transition", 44.35),
+            "lgru4-shallow_decoder": ("without decoder transition", 44.36),
+        },
+        tuple(("lgru4", f"lgru4-shallow_{module}") for module in MODULES),
+    ),
+    "5": Table(
+        "Without L-GRU and the advanced techniques",
+        {
+            "lgru4": ("DTMT#4", 28.70),
+            "gru4": ("- L-GRU", 27.81),
+            "gru4-plain": ("- L-GRU and advanced techniques", 26.27),
+        },
+        (("lgru4", "gru4"), ("gru4", "gru4-plain")),
+    ),
+    "6": Table(
+        "Transition depth and positional signal",
+        {
+            row: cell
+            for key, (label, without, bleu) in SWEEP.items()
+            for row, cell in (
+                (f"{key}-no_signal", (f"{label}, no signal", without)),
+                (key, (label, bleu)),
+            )
+        },
+        tuple(zip(SWEEP, list(SWEEP)[1:], strict=False))
+        + tuple((f"{key}-no_signal", key) for key in SWEEP),
+    ),
+}
+FIGURES: dict[str, Table] = {
+    "3": Table(
+        "BLEU of sentences longer than 0, 10, 20, ... words",
+        {
+            "lgru4": ("DTMT#4", None),
+            "lgru1": ("DTMT#1", None),
+            "gru0": ("ShallowRNMT", None),
+            "transformer": ("Transformer", None),
+        },
+    ),
+}

@@ -1,0 +1,167 @@
+"""Rows are the paper's: labels, parameters, budgets, and one run for equal settings."""
+
+import argparse
+import dataclasses
+
+import costs
+import pytest
+import records
+import reproduce
+from rows import FIGURES, ROWS, TABLES
+
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
+
+VOCABULARIES = [
+    *("data.joint_vocabulary=false", "data.source_vocab_size=40067"),
+    "data.target_vocab_size=29405",  # those that reproduce the paper's counts
+]
+COUNTS = {  # Table 3: parameters in millions as printed, and exactly
+    "ShallowRNMT: GRU": (143.2, 143_245_085),
+    "ShallowRNMT: LAU": (157.9, 157_937_437),
+    "ShallowRNMT: L-GRU": (157.9, 157_937_437),
+    "DTMT#1: GRU + T-GRU": (155.8, 155_848_477),
+    "DTMT#1: LAU + T-GRU": (170.5, 170_540_829),
+    "DTMT#1: L-GRU + T-GRU": (170.5, 170_540_829),
+    "DTMT#4: GRU + T-GRUs": (193.7, 193_658_653),
+    "DTMT#4: LAU + T-GRUs": (208.4, 208_351_005),
+    "DTMT#4: L-GRU + T-GRUs": (208.4, 208_351_005),
+}
+
+
+def arguments(task="multi30k_ende", preset="small", max_steps=3300, **others):
+    return argparse.Namespace(
+        **({"task": task, "preset": preset, "max_steps": max_steps, "set": []} | others)
+    )
+
+
+def experiment(row, **options):
+    return reproduce._job(arguments(**options), row, 1).experiment
+
+
+def parameters(row, *settings):
+    options = {"task": "wmt14_ende", "preset": "paper", "set": [*VOCABULARIES, *settings]}
+    return costs._parameters(experiment(row, **options))
+
+
+@pytest.mark.parametrize(("row", "label"), [(k, v[0]) for k, v in TABLES["3"].rows.items()])
+def test_parameters_of_table_3(row, label):
+    printed, exact = COUNTS[label]
+    assert parameters(row) == exact
+    assert round(exact / 1e6, 1) == printed
+
+
+def test_parameters_of_the_ablations():
+    # a shallow module is a GRU and 4 T-GRUs less; the encoder has two
+    t_gru, lgru_minus_gru = 3_150_848, 3_148_800
+    assert parameters("lgru2") == 183_144_221
+    assert parameters("lgru4-shallow_query") == 208_351_005 - 4 * t_gru - lgru_minus_gru
+    assert parameters("lgru4-shallow_encoder") == 208_351_005 - 8 * t_gru - 2 * lgru_minus_gru
+    assert parameters("lgru4-shallow_decoder") == 208_351_005 - 4 * t_gru - 5_245_952
+    assert parameters("lgru4-no_signal") == 208_351_005
+
+
+def test_the_small_transformer_has_the_parameters_of_the_small_dtmt4():
+    transformer, dtmt = (costs._parameters(experiment(row)) for row in ("transformer", "lgru4"))
+    assert abs(transformer / dtmt - 1) < 0.001
+
+
+def test_small_rows_differ_in_what_they_say():
+    base, other = experiment("lgru4").model, experiment("lgru4-shallow_query").model
+    assert (base.units, base.initializer_range) == (256, 0.1)
+    assert other == dataclasses.replace(base, query_cell="gru", query_depth=0)
+    assert experiment("lgru0-no_signal").model == dataclasses.replace(
+        base, encoder_depth=0, query_depth=0, decoder_depth=0, use_positional_signal=False
+    )
+
+
+def test_without_advanced_techniques_nothing_of_them_is_left():
+    with_, without = experiment("gru4"), experiment("gru4-plain")
+    assert without.model == dataclasses.replace(
+        with_.model, use_layer_norm=False, use_positional_signal=False, num_heads=1
+    )
+    assert without.training == dataclasses.replace(
+        with_.training,
+        label_smoothing=0,
+        embedding_dropout_rate=0,
+        output_dropout_rate=0,
+        candidate_dropout_rate=0,
+    )
+
+
+def test_tables_name_rows_that_exist_and_compare_their_own():
+    for table in (*TABLES.values(), *FIGURES.values()):
+        assert set(table.rows) <= set(ROWS)
+        assert {row for pair in table.pairs for row in pair} <= set(table.rows)
+    assert len(TABLES["6"].rows) == 12
+    assert TABLES["6"].rows["lgru3"] == ("DTMT#3", 44.70)
+    assert TABLES["6"].rows["lgru3-no_signal"] == ("DTMT#3, no signal", 44.61)
+
+
+def test_a_budget_keeps_the_shape_of_the_schedule():
+    half = experiment("gru0", max_steps=1650).training
+    assert (half.max_steps, half.schedule_decay_start, half.schedule_decay_end) == (
+        *(1650, 6800),
+        13_200,
+    )
+    assert (half.validation_steps, half.schedule_warmup, half.patience) == (75, 62, 0)
+    tiny = experiment("gru0", max_steps=2).training
+    assert tiny.validation_steps == 1
+
+
+def test_settings_of_all_rows_come_before_those_of_the_row():
+    job = experiment("lgru1", set=["model.encoder_depth=3", "training.clip_norm=1"])
+    assert job.model.encoder_depth == 1
+    assert job.training.clip_norm == 1
+
+
+def test_a_name_depends_on_all_settings_but_the_seed():
+    def name(row="gru0", seed=1, **options):
+        return reproduce._job(arguments(**options), row, seed).name
+
+    base, other = name(), name(seed=2)
+    assert base.removesuffix("seed1") == other.removesuffix("seed2")
+    assert len({base, name(max_steps=1650), name(set=["decoding.beam_size=5"]),
+                name(task="multi30k_ende_tok"), name("gru1")}) == 5  # fmt: skip
+
+
+def test_a_setting_more_in_a_new_version_keeps_the_hash():
+    @dataclasses.dataclass(frozen=True)
+    class Newer(TrainingConfig):
+        new: int = 0
+
+    old = experiment("gru0")
+    values = dataclasses.asdict(old.training)
+    newer = dataclasses.replace(old, training=Newer(**values))
+    other = dataclasses.replace(old, training=Newer(**values, new=1))
+    assert records.settings_hash(newer) == records.settings_hash(old)
+    assert records.settings_hash(other) != records.settings_hash(old)
+
+
+def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
+    args = arguments(records=tmp_path)
+
+    def write(row, updates, seconds, threads=1):
+        record = {
+            "updates": updates,
+            "seconds_in_updates": seconds,
+            "machine": {"threads": threads},
+        }
+        records.write_record(tmp_path / reproduce._job(args, row, 1).record, record)
+
+    with pytest.raises(UserError, match="--rows lgru4"):
+        reproduce._job(args, "transformer-same_time", 1, timed=True)
+    write("lgru4", 3300, 6000.0)
+    write("transformer", 3300, 2000.0)
+    job = reproduce._job(args, "transformer-same_time", 1, timed=True)
+    assert job.experiment.training.max_steps == 9900
+    assert job.experiment.training.schedule_decay_end == 3 * 26_400
+    write("transformer", 3300, 2000.0, threads=2)
+    with pytest.raises(UserError, match="different machines"):
+        reproduce._job(args, "transformer-same_time", 1, timed=True)
+
+
+def test_rows_that_wait_for_others_come_last():
+    rows = reproduce._rows(argparse.Namespace(table=["1", "3"], figure=[], rows=[]))
+    assert rows[-1] == "transformer-same_time"
+    assert len(rows) == len(set(rows)) == 11
