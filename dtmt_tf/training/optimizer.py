@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.training.schedule import DTMTSchedule
 
 
 class ReducedAdam(keras.optimizers.Adam):
-    """Keras's Adam without its own sum over replicas.
+    """Keras's Adam without its own sum over replicas, in one pass over each weight.
 
     Clipping by the norm of the whole gradient needs the sum first, so the training step makes it;
     Keras would clip each replica's part and then sum. Keras's epsilon is TensorFlow's: added to the
@@ -27,5 +28,27 @@ class ReducedAdam(keras.optimizers.Adam):
             epsilon=training.adam_epsilon,
         )
 
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one weight and its two moments by TensorFlow's fused kernel."""
+        k = self._get_variable_index(variable)
+        step = tf.cast(self.iterations + 1, tf.float32)
+        tf.raw_ops.ResourceApplyAdam(
+            var=_handle(variable),
+            m=_handle(self._momentums[k]),
+            v=_handle(self._velocities[k]),
+            beta1_power=self.beta_1**step,
+            beta2_power=self.beta_2**step,
+            lr=learning_rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
         return grads_and_vars
+
+
+def _handle(variable: Any) -> Any:
+    """The resource behind a variable of Keras or TensorFlow."""
+    return (variable.value if isinstance(variable, keras.Variable) else variable).handle

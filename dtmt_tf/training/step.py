@@ -87,10 +87,9 @@ class TrainingStep:
             )
         totals = context.all_reduce(tf.distribute.ReduceOp.SUM, sums)
         loss, cross_entropy, tokens, gradients = totals
-        gradients = [gradient / tokens for gradient in gradients]
-        norms = tf.stack([tf.norm(gradient) for gradient in gradients])
+        norms = tf.stack([tf.norm(gradient) for gradient in gradients]) / tokens
         norm = tf.norm(norms)
-        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm)
+        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm) / tokens
         learning_rate = tf.identity(self.optimizer.learning_rate)
         self.optimizer.apply(
             [gradient * scale for gradient in gradients], self.model.trainable_variables
