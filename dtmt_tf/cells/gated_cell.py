@@ -24,6 +24,8 @@ class GatedCell(AbstractRNNCell):
 
     Args:
         units: Size of the state, H. Positive.
+        update_offset: What the update gate's offset starts from; below 0 the cell keeps more of
+            its state at first.
         **kwargs: See `AbstractRNNCell`.
     """
 
@@ -32,13 +34,15 @@ class GatedCell(AbstractRNNCell):
     num_state_projections: int
     use_candidate_bias = True
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, *, update_offset: float = 0.0, **kwargs: Any) -> None:
         super().__init__(units, **kwargs)
+        self.update_offset = update_offset
         self.gates = Gates(
             units,
             self.num_gates,
             use_layer_norm=self.use_layer_norm,
             initializer=self.initializer,
+            first_offsets=[0.0, update_offset, *[0.0] * (self.num_gates - 2)],  # r, z, ...
             name="gates",
             dtype=self.dtype_policy,
         )
@@ -101,3 +105,7 @@ class GatedCell(AbstractRNNCell):
     def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
         """Returns the new state, `[B, H]`, from what `gate_values` returned."""
         return h + values["z"] * (values["c"] - h)  # (1 - z) * h + z * c
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal cell."""
+        return {**super().get_config(), "update_offset": self.update_offset}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -23,6 +24,7 @@ class Gates(keras.layers.Layer):
         count: Number of gates, G.
         use_layer_norm: Whether to normalise.
         initializer: Initialiser of the plain biases.
+        first_offsets: What each gate's offset, or bias, starts from; 0 by default.
 
     Call arguments:
         values: Summed projections of all gates side by side, `[B, G * H]`.
@@ -32,22 +34,35 @@ class Gates(keras.layers.Layer):
     """
 
     def __init__(
-        self, units: int, count: int, *, use_layer_norm: bool, initializer: Any, **kwargs: Any
+        self,
+        units: int,
+        count: int,
+        *,
+        use_layer_norm: bool,
+        initializer: Any,
+        first_offsets: Sequence[float] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.count = count
         self.use_layer_norm = use_layer_norm
         self.initializer = keras.initializers.get(initializer)
+        self.first_offsets = list(first_offsets or [0.0] * count)
 
     def build(self, values_shape: Any = None) -> None:
         """Creates gain and offset, or the biases, `[G, H]`."""
         shape = (self.count, self.units)
+        plain = keras.initializers.Zeros() if self.use_layer_norm else self.initializer
+
+        def initializer(shape: Any, dtype: Any) -> Any:
+            return plain(shape, dtype) + ops.cast(self.first_offsets, dtype)[:, None]
+
         if self.use_layer_norm:
             self.gain = self.add_weight(name="gain", shape=shape, initializer="ones")
-            self.offset = self.add_weight(name="offset", shape=shape, initializer="zeros")
+            self.offset = self.add_weight(name="offset", shape=shape, initializer=initializer)
         else:
-            self.bias = self.add_weight(name="bias", shape=shape, initializer=self.initializer)
+            self.bias = self.add_weight(name="bias", shape=shape, initializer=initializer)
 
     def call(self, values: Any) -> list[Any]:
         """Applies norm and sigmoid to all gates at once."""

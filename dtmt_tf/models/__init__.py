@@ -25,7 +25,14 @@ MODELS: dict[str, ModelConfig] = {
     "dtmt4": _deep(4),
     # narrow models need larger weights than the paper's 0.08, which is for 1024 units
     "dtmt_tiny": _deep(1, embedding_dim=128, units=128, num_heads=4, initializer_range=0.15),
-    "dtmt_small": _deep(1, embedding_dim=256, units=256, num_heads=8, initializer_range=0.1),
+    "dtmt_small": _deep(
+        1,
+        embedding_dim=256,
+        units=256,
+        num_heads=8,
+        initializer_range=0.1,
+        tied_embeddings="all",
+    ),
     "transformer_tiny": _transformer(4, 128, 256, 4),
     "transformer_base": _transformer(6, 512, 2048, 8),
     "transformer_big": _transformer(6, 1024, 4096, 16),

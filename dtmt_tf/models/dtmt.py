@@ -48,6 +48,8 @@ class DTMTConfig(ModelConfig):
     query_depth: int = 4
     decoder_depth: int = 4
     tied_embeddings: str = "none"  # "target": table = softmax; "all": the source's too
+    update_offset: float = 0.0  # what the update gates' offsets start from
+    embedding_scale: float = 1.0  # factor of table row and positional signal
     use_positional_signal: bool = True
     use_layer_norm: bool = True
     use_gru_candidate_bias: bool = False  # the paper's counts say no
@@ -75,6 +77,10 @@ class DTMTConfig(ModelConfig):
             raise UserError(
                 "Tied embeddings need `model.embedding_dim` equal to `model.units`. "
                 f"Received: {self.embedding_dim} and {self.units}."
+            )
+        if not 0 < self.embedding_scale < 1000:
+            raise UserError(
+                f"`model.embedding_scale` should be in (0, 1000). Received: {self.embedding_scale}."
             )
         if not 0 < self.initializer_range < 10:
             raise UserError(
@@ -137,6 +143,7 @@ class DTMT(TranslationModel):
             options: dict[str, Any] = {
                 "dropout_rate": training.candidate_dropout_rate,
                 "use_layer_norm": config.use_layer_norm,
+                "update_offset": config.update_offset,
             }
             if cell == "gru":
                 first_options = {"use_candidate_bias": config.use_gru_candidate_bias}
@@ -159,6 +166,7 @@ class DTMT(TranslationModel):
                 config.embedding_dim,
                 dropout_rate=training.embedding_dropout_rate,
                 use_positional_signal=config.use_positional_signal,
+                scale=config.embedding_scale,
                 initializer=initializer,
                 tied_to=tied_to,
                 name=name,

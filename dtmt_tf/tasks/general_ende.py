@@ -24,7 +24,7 @@ TASK = Task(
     ),
     training=TrainingConfig(  # not tuned
         max_steps=20_000,
-        learning_rate=1.25e-4,
+        learning_rate=2e-4,
         schedule_replicas=8,
         schedule_warmup=62,
         schedule_decay_start=80_000,
@@ -33,6 +33,7 @@ TASK = Task(
         validation_steps=1000,
         patience=10,
         average_count=5,
+        precision="bfloat16",
     ),
     files=remote_files("multi30k", ("en", "de")),
     unavailable="Below --data-dir belong, one sentence a line (plain, .gz or .xz):\n"

@@ -81,3 +81,15 @@ def test_inputs_do_not_matter(rng):
     x = rng.normal(size=(2, 4, 7)).astype("float32")
     np.testing.assert_array_equal(cell(x[0], [h])[0], cell(x[1], [h])[0])
     assert cell.project(x).shape == (2, 4, 0)
+
+
+@pytest.mark.parametrize("use_layer_norm", [True, False])
+def test_the_update_gate_starts_from_its_offset(use_layer_norm):
+    options = {"use_layer_norm": use_layer_norm, "initializer": "zeros"}
+    cell = TGRUCell(4, update_offset=-2.0, **options)
+    cell.build((None, 4))
+    r, z = cell.gates(np.zeros((1, 8), "float32"))
+    np.testing.assert_allclose(r, 0.5, atol=1e-6)
+    np.testing.assert_allclose(z, 1 / (1 + np.exp(2)), atol=1e-6)
+    again = TGRUCell.from_config(cell.get_config())
+    assert again.update_offset == -2.0

@@ -358,3 +358,24 @@ def test_tables_that_can_not_be_tied_are_refused():
         DTMTConfig(**SMALL, tied_embeddings="all")
     with pytest.raises(UserError, match=r"tied_embeddings.*'source'"):
         DTMTConfig(embedding_dim=8, units=8, num_heads=4, tied_embeddings="source")
+
+
+def test_settings_of_first_weights_reach_every_cell():
+    options = {**SMALL, "encoder_depth": 1, "query_depth": 1, "decoder_depth": 1}
+    config = DTMTConfig(**options, update_offset=-1.5, embedding_scale=3.0)
+    model = config.build(WORDS_S, WORDS_T, TrainingConfig())
+    offsets = [v for v in model.trainable_variables if v.path.endswith("gates/offset")]
+    assert len(offsets) == 8
+    for offset in offsets:
+        np.testing.assert_array_equal(offset[1], -1.5)
+        assert not np.any(offset[0])
+    plain = DTMTConfig(**options).build(WORDS_S, WORDS_T, TrainingConfig())
+    for scaled, once in (
+        (model.source_embedding, plain.source_embedding),
+        (model.target_embedding, plain.target_embedding),
+    ):
+        ids, positions = np.array([[3, 4]]), np.array([0, 1])
+        expected = 3.0 * (once(ids, positions) - once.bias) + once.bias
+        np.testing.assert_allclose(scaled(ids, positions), expected, rtol=1e-5)
+    with pytest.raises(UserError, match=r"embedding_scale.*0"):
+        DTMTConfig(**SMALL, embedding_scale=0)

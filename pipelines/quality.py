@@ -1,0 +1,88 @@
+"""Trains a task's recommended settings anew; fails if they score below the published mean."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+import common
+import records
+from records import Record
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment
+
+DEFAULT_TASK = "multi30k_ende_tok"
+MARGIN = 1.0  # BLEU
+NAME = "quality"  # of the run
+
+
+def command() -> int:
+    """Trains, scores, compares; returns 1 for a score that is too low."""
+    args = _parser().parse_args()
+    common.start_tensorflow()
+    from dtmt_tf.run import Run
+
+    experiment, origins = common.experiment(args)
+    bleu = published_bleu(records.read_records(args.records), experiment)
+    if not bleu:
+        raise UserError(
+            f"There is no published mean: no record in {args.records} has the present settings of "
+            f"{args.task}. Train them with a few seeds, then name the runs to "
+            "pipelines/report.py add."
+        )
+    folder = common.run_folder(args)
+    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    if run.splits:  # a corpus that is not there or not sound removes nothing
+        run.restart()
+    outcome = run.train()
+    if outcome.signal:
+        return 128 + outcome.signal
+    passed, text = judge(run.evaluate("test").bleu, bleu, args.margin)
+    print(f"{args.task}, seed {experiment.training.seed}: {text}")
+    return 0 if passed else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Train a task with its recommended settings from scratch, score it, and fail\n"
+        "(exit code 1) below the mean test BLEU of the records that have these settings,\n"
+        "less a margin.",
+        epilog="examples:\n"
+        "  python pipelines/quality.py --data-dir ~/data\n"
+        "  python pipelines/quality.py --task multi30k_ende --margin 0.5\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
+                        help="what train.py --list-tasks lists (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--margin", type=float, default=MARGIN, metavar="BLEU",
+                        help="still passes below the mean (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
+                        help="one file a run (default: pipelines/results)")  # fmt: skip
+    parser.set_defaults(model=None, name=NAME, set=[])
+    common.add_folders(parser)
+    return parser
+
+
+def published_bleu(found: Iterable[Record], experiment: Experiment) -> list[float]:
+    """Returns the test BLEU of all records of these settings, whatever their seed."""
+    wanted = records.settings_hash(experiment)
+    return [
+        record["scores"]["test"]["bleu"] for record in found if record["settings_hash"] == wanted
+    ]
+
+
+def judge(bleu: float, published: list[float], margin: float) -> tuple[bool, str]:
+    """Returns whether a score is high enough, and a line that says why."""
+    mean = statistics.fmean(published)
+    passed = bleu >= mean - margin
+    return passed, (
+        f"test BLEU {bleu:.2f}, published mean {mean:.2f} of {len(published)} runs, "
+        f"bound {mean - margin:.2f}: {'passed' if passed else 'FAILED'}"
+    )
+
+
+if __name__ == "__main__":
+    common.main(command)

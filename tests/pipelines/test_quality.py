@@ -1,0 +1,112 @@
+"""The nightly guard: which records it takes for published, and what it lets pass."""
+
+import argparse
+import dataclasses
+import json
+import sys
+import types
+
+import common
+import pytest
+import quality
+import records
+
+import dtmt_tf.run
+from dtmt_tf.errors import UserError
+
+
+def settings(*overrides, task="multi30k_ende_tok", model=None):
+    names = argparse.Namespace(task=task, model=model, set=list(overrides))
+    return common.experiment(names)[0]
+
+
+def record(experiment, bleu):
+    seed, hash_ = experiment.training.seed, records.settings_hash(experiment)
+    return {"seed": seed, "settings_hash": hash_, "scores": {"test": {"bleu": bleu}}}
+
+
+@pytest.fixture
+def night(tmp_path, monkeypatch):
+    """Calls the command over three published runs, with a training that ends at a given score."""
+    done = []
+    for seed, bleu in ((1, 39.0), (2, 40.0), (3, 41.0)):
+        published = record(settings(f"training.seed={seed}"), bleu)
+        (tmp_path / f"{seed}.json").write_text(json.dumps(published))
+    other = record(settings("model.encoder_depth=2"), 90.0)
+    (tmp_path / "other.json").write_text(json.dumps(other))
+
+    def call(*arguments, bleu=0.0, signal=0):
+        class Run:
+            splits = {"train": ([], [])}
+
+            def __init__(self, experiment, folder, *_):
+                done.append((experiment, folder))
+
+            def restart(self):
+                done.append("restart")
+
+            def train(self):
+                done.append("train")
+                return types.SimpleNamespace(signal=signal)
+
+            def evaluate(self, split):
+                done.append(split)
+                return types.SimpleNamespace(bleu=bleu)
+
+        monkeypatch.setattr(dtmt_tf.run, "Run", Run)
+        places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
+        monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])
+        done.clear()
+        return quality.command()
+
+    call.folder, call.done = tmp_path, done
+    return call
+
+
+@pytest.mark.parametrize(
+    ("bleu", "arguments", "code"),
+    [
+        (39.01, [], 0),
+        (38.99, [], 1),
+        (45.0, [], 0),
+        (39.51, ["--margin", "0.5"], 0),
+        (39.49, ["--margin", "0.5"], 1),
+    ],
+)
+def test_a_score_below_the_mean_less_the_margin_fails(night, capsys, bleu, arguments, code):
+    assert night(*arguments, bleu=bleu) == code
+    line = capsys.readouterr().out
+    assert f"test BLEU {bleu:.2f}, published mean 40.00 of 3 runs" in line
+    assert ("FAILED" in line) == bool(code)
+
+
+def test_the_recommended_settings_are_trained_from_scratch_under_a_name_of_their_own(night):
+    night(bleu=40.0)
+    (experiment, folder), *steps = night.done
+    assert experiment == settings()
+    assert experiment.training.seed == 1
+    assert folder == night.folder / "runs" / "multi30k_ende_tok" / "quality"
+    assert steps == ["restart", "train", "test"]
+
+
+def test_a_stopped_training_is_not_judged(night):
+    assert night(bleu=40.0, signal=2) == 130
+    assert "test" not in night.done
+
+
+def test_without_a_published_mean_nothing_is_trained(night):
+    with pytest.raises(UserError, match="no published mean.* multi30k_ende"):
+        night("--task", "multi30k_ende", bleu=40.0)
+    assert night.done == []
+
+
+def test_records_of_other_settings_tasks_and_architectures_do_not_count():
+    wanted = settings()
+    others = [
+        settings("training.max_steps=100"),
+        settings(task="multi30k_ende"),
+        settings(model="transformer_tiny"),
+        dataclasses.replace(wanted, decoding=dataclasses.replace(wanted.decoding, beam_size=5)),
+    ]
+    found = [record(settings("training.seed=2"), 40.0), *(record(other, 90.0) for other in others)]
+    assert quality.published_bleu(found, wanted) == [40.0]
