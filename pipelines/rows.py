@@ -15,7 +15,7 @@ MODULES = ("encoder", "query", "decoder")
 # DTMT#4, the large one is the paper's.
 TRANSFORMER = (
     *("model.model_dim=256", "model.num_heads=8", "model.filter_dim=864"),
-    *("model.encoder_layers=4", "model.decoder_layers=4", "model.tied_embeddings=all"),
+    *("model.encoder_layers=4", "model.decoder_layers=4", "model.tied_embeddings=target"),
 )
 MODELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "dtmt": {"small": ("dtmt_small", ()), "paper": ("dtmt4", ())},

@@ -31,7 +31,7 @@ MODELS: dict[str, ModelConfig] = {
         units=256,
         num_heads=8,
         initializer_range=0.1,
-        tied_embeddings="all",
+        tied_embeddings="target",
     ),
     "transformer_tiny": _transformer(4, 128, 256, 4),
     "transformer_base": _transformer(6, 512, 2048, 8),
