@@ -82,9 +82,15 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
         import tensorflow as tf
         import tensorflow_text  # noqa: F401
 
+        if not tf.config.list_physical_devices("GPU"):
+            # the products are small: operations side by side, such as the encoder's directions,
+            # use the cores better than many threads in each
+            here = hasattr(os, "sched_getaffinity")
+            cores = len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1
+            parts = max(2, processors)
+            tf.config.threading.set_inter_op_parallelism_threads(parts)
+            tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // parts))
         if processors > 1:
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-            tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // processors))
             tf.config.set_logical_device_configuration(
                 tf.config.list_physical_devices("CPU")[0],
                 [tf.config.LogicalDeviceConfiguration()] * processors,
