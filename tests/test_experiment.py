@@ -1,0 +1,165 @@
+import dataclasses
+import json
+
+import pytest
+
+from dtmt_tf.config import DecodingConfig, EvaluationConfig, differences
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import SECTIONS, from_dict, show, to_dict
+from tests.toy_experiment import TASK, ToyConfig, resolved
+
+# The other direction.
+
+
+def test_reverse_exchanges_the_sides_and_nothing_else():
+    files = ["data.train_source=a.en,b.en", "data.train_target=a.de,b.de",
+             "data.validation_source=v.en", "data.validation_target=v.de",
+             "data.test_source=t.en", "data.test_target=t.de",
+             "data.source_vocab_size=11", "data.target_vocab_size=22",
+             "data.joint_vocabulary=false", "data.extra_tests=news"]  # fmt: skip
+    forward, _ = resolved(*files)
+    backward, _ = resolved(*files, "data.reverse=true")
+    assert differences(to_dict(forward), to_dict(backward)) == [
+        "data.source_language: en -> de",
+        "data.target_language: de -> en",
+        "data.reverse: False -> True",
+        "data.train_source: ['a.en', 'b.en'] -> ['a.de', 'b.de']",
+        "data.train_target: ['a.de', 'b.de'] -> ['a.en', 'b.en']",
+        "data.validation_source: ['v.en'] -> ['v.de']",
+        "data.validation_target: ['v.de'] -> ['v.en']",
+        "data.test_source: ['t.en'] -> ['t.de']",
+        "data.test_target: ['t.de'] -> ['t.en']",
+        "data.source_vocab_size: 11 -> 22",
+        "data.target_vocab_size: 22 -> 11",
+    ]
+
+
+def test_a_joint_vocabulary_keeps_its_size_when_reversed():
+    data = resolved("data.reverse=true", "data.source_vocab_size=11")[0].data
+    assert (data.joint_vocabulary, data.source_vocab_size) == (True, 11)
+
+
+def test_a_reversed_setting_brings_its_origin():
+    _, origins = resolved("data.reverse=true", "data.train_source=a.en")
+    assert origins["data.train_target"] == "--set"
+    assert origins["data.train_source"] == "default"
+    assert origins["data.source_language"] == "task toy"
+
+
+def test_a_saved_reversed_experiment_is_not_reversed_again():
+    experiment, _ = resolved("data.reverse=true")
+    assert from_dict(json.loads(json.dumps(to_dict(experiment))), ToyConfig) == experiment
+
+
+# JSON, differences, show.
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("model.context_dim=5", "model.use_layer_norm=false", "training.learning_rate=3e-5"),
+        ("data.train_source=a.en,b.en", "data.test_source=c.en"),
+    ],
+)
+def test_an_experiment_survives_json(overrides):
+    experiment, _ = resolved(*overrides)
+    text = json.dumps(to_dict(experiment))
+    assert from_dict(json.loads(text), ToyConfig) == experiment
+    assert differences(json.loads(text), to_dict(experiment)) == []
+
+
+def test_settings_of_another_version_are_refused():
+    values = to_dict(resolved()[0])
+    values["training"]["momentum"] = 0.9
+    with pytest.raises(UserError, match=r"do not fit this version.*momentum"):
+        from_dict(values, ToyConfig)
+
+
+@pytest.mark.parametrize("missing", [*SECTIONS, "task", "model_name"])
+def test_a_missing_section_is_refused_by_name(missing):
+    values = to_dict(resolved()[0])
+    del values[missing]
+    with pytest.raises(UserError, match=f"do not fit this version.*{missing}"):
+        from_dict(values, ToyConfig)
+
+
+def test_a_missing_setting_is_refused():
+    values = to_dict(resolved("training.seed=7")[0])
+    del values["training"]["seed"]
+    with pytest.raises(UserError, match="do not fit this version.*seed"):
+        from_dict(values, ToyConfig)
+
+
+def test_saved_values_out_of_range_are_refused():
+    values = to_dict(resolved()[0])
+    values["decoding"]["beam_size"] = 0
+    with pytest.raises(UserError, match=r"`decoding.beam_size` should be at least 1"):
+        from_dict(values, ToyConfig)
+
+
+def test_differences_are_listed_by_name():
+    old = to_dict(resolved()[0])
+    new = to_dict(resolved("model.units=16", "model.context_dim=4", "data.max_length=8")[0])
+    assert differences(old, old) == []
+    assert differences(old, new) == [
+        "model.units: 8 -> 16",
+        "model.context_dim: None -> 4",
+        "data.max_length: 64 -> 8",
+    ]
+    assert differences(new, old)[0] == "model.units: 16 -> 8"
+
+
+def test_differences_include_settings_of_one_side_only():
+    old, new = to_dict(resolved()[0]), to_dict(resolved()[0])
+    del old["decoding"]["beam_size"]
+    new["evaluation"]["extra"] = True
+    assert differences(old, new) == [
+        "decoding.beam_size: None -> 4",
+        "evaluation.extra: None -> True",
+    ]
+
+
+def test_origins_say_who_gave_each_setting():
+    experiment, origins = resolved("model.num_heads=4", model=ToyConfig(units=16))
+    names = {
+        f"{section}.{item.name}"
+        for section in SECTIONS
+        for item in dataclasses.fields(getattr(experiment, section))
+    }
+    assert set(origins) == names
+    given = {name: origin for name, origin in origins.items() if origin != "default"}
+    assert given == {
+        "model.units": "model toy8",
+        "model.num_heads": "--set",
+        "data.source_language": "task toy",
+        "data.target_language": "task toy",
+        "data.max_length": "task toy",
+        "training.max_steps": "task toy",
+        "training.average": "task toy",
+    }
+
+
+def test_an_override_equal_to_the_default_still_says_so():
+    assert resolved("model.units=8")[1]["model.units"] == "--set"
+
+
+def test_show_lists_every_setting_with_its_origin():
+    experiment, origins = resolved("model.context_dim=4", "evaluation.lowercase=true")
+    lines = show(experiment, origins).splitlines()
+    assert lines[:2] == ["task = toy", "model = toy8"]
+    assert len(lines) == 2 + len(origins)
+    for line in (
+        "model.units = 8  # default",
+        "model.context_dim = 4  # --set",
+        "data.max_length = 64  # task toy",
+        'data.source_language = "en"  # task toy',
+        "evaluation.lowercase = true  # --set",
+        "decoding.length_penalty = 0.6  # default",
+    ):
+        assert line in lines
+
+
+def test_a_task_has_the_usual_decoding_and_evaluation():
+    assert (TASK.decoding, TASK.evaluation) == (DecodingConfig(), EvaluationConfig())
+    assert (TASK.files, TASK.unavailable) == ((), "")
