@@ -28,3 +28,11 @@ def dtype_policy():
     before = keras.config.dtype_policy()
     yield keras.config.set_dtype_policy
     keras.config.set_dtype_policy(before)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Keeps a file's tests, and those that share the workshop, in one process of xdist."""
+    for item in items:
+        shared = "workshop" if "workshop" in item.fixturenames else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(shared))

@@ -54,6 +54,7 @@ def night(tmp_path, monkeypatch):
                 return types.SimpleNamespace(bleu=bleu)
 
         monkeypatch.setattr(dtmt_tf.run, "Run", Run)
+        monkeypatch.setattr(quality.common, "start_tensorflow", lambda: None)  # it runs already
         places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
         monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])
         done.clear()
