@@ -23,18 +23,16 @@ class Hypotheses(NamedTuple):
     lengths: tf.Tensor  # [B, K] int32, with <eos>; 0 where there are fewer than K hypotheses
 
 
-class _Search(NamedTuple):
-    """Loop variables."""
+class _Beams(NamedTuple):
+    """The sentences that are still searched, b of B; every tensor has them as its first axis."""
 
-    time: tf.Tensor  # [] sub-words generated so far
-    done: tf.Tensor  # [B] nothing can change any more
-    ids: tf.Tensor  # [B, K, T] of the hypotheses alive
-    log_probs: tf.Tensor  # [B, K]
-    state: Any  # (hidden [B, K, ...], memory [B, ...])
-    finished_ids: tf.Tensor  # [B, K, T]
-    finished_scores: tf.Tensor  # [B, K]
-    finished_log_probs: tf.Tensor  # [B, K]
-    finished_lengths: tf.Tensor  # [B, K], 0 where unfilled
+    rows: tf.Tensor  # [b] which of the B sentences each is
+    max_lengths: tf.Tensor  # [b]
+    prefixes: tf.Tensor  # [b, P]
+    state: Any  # (hidden [b, K, ...], memory [b, ...])
+    ids: tf.Tensor  # [b, K, T] of the hypotheses alive
+    log_probs: tf.Tensor  # [b, K]
+    finished: Hypotheses  # b sentences' own
 
 
 def beam_search(
@@ -45,19 +43,20 @@ def beam_search(
     beam_size: int,
     alpha: float,
     eos_id: int,
+    prefixes: tf.Tensor | None = None,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken; the best K that
     do not end stay alive; those that end join the finished list, whose best K are kept. A sentence
     is done when it has a finished hypothesis and the worst one kept beats what the best one alive
-    can still reach, `log p / lp(max length)`, or at its maximum length. From then on it is frozen,
-    so that its result does not depend on its neighbours in the batch. If nothing finished, the
-    hypotheses alive are returned.
+    can still reach, `log p / lp(max length)`, or at its maximum length. It leaves the batch then:
+    its result does not depend on its neighbours, and they do not wait for it. If nothing finished,
+    the hypotheses alive are returned.
 
     Args:
-        step: `step(ids [B, K], state) -> (log_probs [B, K, V], state)`. At the first step the ids
-            are 0 and stand for nothing.
+        step: `step(ids [b, K], state) -> (log_probs [b, K, V], state)`. At the first step the ids
+            are 0 and stand for nothing. Fewer sentences come from step to step.
         state: `(hidden, memory)`. Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; they are
             repeated K times and follow the hypotheses; an axis that is empty at first may grow
             from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
@@ -65,6 +64,8 @@ def beam_search(
         beam_size: Hypotheses kept, K. 1 is greedy.
         alpha: Length penalty.
         eos_id: Id that ends a hypothesis.
+        prefixes: Words that every hypothesis of a sentence begins with, `[B, P]` int32, padded
+            with 0 at the end, fewer than `max_lengths`; none by default.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -73,102 +74,130 @@ def beam_search(
     size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
     hidden, memory = state
     hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beam_size, axis=1), hidden)
-    bound_penalty = length_penalty(max_lengths, alpha)
-    live_first = tf.concat([[0.0], tf.fill([beam_size - 1], MINUS_INFINITY)], axis=0)
     no_scores = tf.fill([batch, beam_size], MINUS_INFINITY)
     no_ids = tf.zeros([batch, beam_size, size], tf.int32)
+    nothing = Hypotheses(no_ids, no_scores, no_scores, tf.zeros([batch, beam_size], tf.int32))
+    one_alive = tf.concat([[0.0], tf.fill([beam_size - 1], MINUS_INFINITY)], axis=0)
+    no_prefixes = tf.zeros([batch, 0], tf.int32)
 
-    def keep_going(*search: Any) -> tf.Tensor:
-        return tf.logical_not(tf.reduce_all(_Search(*search).done))
+    def keep_going(time: tf.Tensor, beams: _Beams, results: Hypotheses) -> tf.Tensor:
+        return tf.size(beams.rows) > 0
 
-    def advance(*loop_variables: Any) -> _Search:
-        s = _Search(*loop_variables)
-        previous = tf.gather(s.ids, tf.maximum(s.time - 1, 0), axis=2)
-        log_probs, (hidden, memory) = step(previous, s.state)
+    def advance(time: tf.Tensor, b: _Beams, results: Hypotheses) -> Any:
+        previous = tf.gather(b.ids, tf.maximum(time - 1, 0), axis=2)
+        log_probs, (hidden, memory) = step(previous, b.state)
+        if prefixes is not None:
+            log_probs = _only_prefix(log_probs, b.prefixes, time)
         vocab_size = log_probs.shape[-1]
-        time = s.time + 1
-        penalty = length_penalty(time, alpha)
+        time = time + 1
 
-        totals = tf.reshape(s.log_probs[:, :, None] + log_probs, [batch, beam_size * vocab_size])
+        totals = b.log_probs[:, :, None] + log_probs
+        totals = tf.reshape(totals, [tf.size(b.rows), beam_size * vocab_size])
         totals, flat = tf.math.top_k(totals, 2 * beam_size)
         origins, words = flat // vocab_size, flat % vocab_size
-        ids = _write(tf.gather(s.ids, origins, batch_dims=1), time - 1, words)
+        ids = _write(tf.gather(b.ids, origins, batch_dims=1), time - 1, words)
         ends = tf.equal(words, eos_id)
 
-        alive_log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
+        log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
+        best_origins = tf.gather(origins, best, batch_dims=1)
         hidden = tf.nest.map_structure(
-            lambda tensor: tf.gather(tensor, tf.gather(origins, best, batch_dims=1), batch_dims=1),
-            hidden,
+            lambda tensor: tf.gather(tensor, best_origins, batch_dims=1), hidden
+        )
+        possible = ends & (totals > MINUS_INFINITY / 2)
+        finished = _best_of(
+            b.finished,
+            Hypotheses(
+                ids,
+                tf.where(possible, totals / length_penalty(time, alpha), MINUS_INFINITY),
+                totals,
+                tf.where(possible, time, 0),
+            ),
+            beam_size,
         )
         new_ids = tf.gather(ids, best, batch_dims=1)
-
-        possible = ends & (totals > MINUS_INFINITY / 2)
-        scores = tf.where(possible, totals / penalty, MINUS_INFINITY)
-        finished_scores, best = tf.math.top_k(
-            tf.concat([s.finished_scores, scores], axis=1), beam_size
+        beams = b._replace(
+            state=(hidden, memory), ids=new_ids, log_probs=log_probs, finished=finished
         )
+        done = _settled(beams, alpha) | (time >= b.max_lengths)
+        return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
+                               lambda: (beams, results)))  # fmt: skip
 
-        def select(finished: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-            return tf.gather(tf.concat([finished, new], axis=1), best, batch_dims=1)
-
-        finished_lengths = select(s.finished_lengths, tf.where(possible, time, 0))
-        filled = finished_lengths > 0
-        worst = tf.reduce_min(tf.where(filled, finished_scores, -MINUS_INFINITY), axis=1)
-        settled = tf.reduce_any(filled, axis=1) & (worst > alive_log_probs[:, 0] / bound_penalty)
-
-        def unless_done(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-            done = tf.reshape(s.done, [batch] + [1] * (len(new.shape) - 1))
-            return tf.where(done, old, new)
-
-        return _Search(
-            time,
-            s.done | settled | (time >= max_lengths),
-            unless_done(new_ids, s.ids),
-            unless_done(alive_log_probs, s.log_probs),
-            (hidden, memory),
-            unless_done(select(s.finished_ids, ids), s.finished_ids),
-            unless_done(finished_scores, s.finished_scores),
-            unless_done(select(s.finished_log_probs, totals), s.finished_log_probs),
-            unless_done(finished_lengths, s.finished_lengths),
+    def leave(beams: _Beams, results: Hypotheses, done: tf.Tensor) -> tuple[_Beams, Hypotheses]:
+        rows = tf.boolean_mask(beams.rows, done)[:, None]
+        results = tf.nest.map_structure(
+            lambda all_rows, new: tf.tensor_scatter_nd_update(
+                all_rows, rows, tf.boolean_mask(new, done)
+            ),
+            results,
+            _ranked(beams, alpha),
         )
+        stay = tf.where(~done)[:, 0]
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, stay), beams), results
 
-    start = _Search(
-        tf.constant(0),
-        max_lengths <= 0,
-        no_ids,
-        tf.repeat(live_first[None], batch, axis=0),
+    everyone = _Beams(
+        tf.range(batch),
+        max_lengths,
+        no_prefixes if prefixes is None else prefixes,
         (hidden, memory),
         no_ids,
-        no_scores,
-        no_scores,
-        tf.zeros([batch, beam_size], tf.int32),
+        tf.repeat(one_alive[None], batch, axis=0),
+        nothing,
     )
-    shapes = tf.nest.map_structure(_shape_in_the_loop, start)
-    end = _Search(*tf.while_loop(keep_going, advance, start, shape_invariants=shapes))
-    return _ranked(end, max_lengths, alpha)
+    some = tf.where(max_lengths > 0)[:, 0]
+    start = tf.nest.map_structure(lambda tensor: tf.gather(tensor, some), everyone)
+    shapes = (tf.TensorShape([]), _shapes(start), _shapes(nothing))
+    _, _, results = tf.while_loop(
+        keep_going, advance, (tf.constant(0), start, nothing), shape_invariants=shapes
+    )
+    return results
 
 
-def _shape_in_the_loop(tensor: tf.Tensor) -> tf.TensorShape:
-    """The shape that a loop variable keeps; axes that are empty at first may grow."""
-    return tf.TensorShape([size or None for size in tensor.shape])
+def _shapes(tensors: Any) -> Any:
+    """The shapes that loop variables keep: rows leave, axes that are empty at first may grow."""
+    return tf.nest.map_structure(
+        lambda tensor: tf.TensorShape([None, *(size or None for size in tensor.shape[1:])]), tensors
+    )
+
+
+def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
+    """Leaves of log probabilities `[b, K, V]` the next word of each prefix, where there is one."""
+    padded = tf.pad(prefixes, [[0, 0], [0, 1]])
+    word = padded[:, tf.minimum(time, tf.shape(prefixes)[1])]
+    allowed = tf.equal(word, 0)[:, None] | tf.one_hot(word, log_probs.shape[-1], True, False)
+    return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
 
 
 def _write(ids: tf.Tensor, position: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-    """Puts words `[B, K]` at a position of ids `[B, K, T]`."""
+    """Puts words `[b, K]` at a position of ids `[b, K, T]`."""
     here = tf.equal(tf.range(tf.shape(ids)[2]), position)
     return tf.where(here, words[:, :, None], ids)
 
 
-def _ranked(end: _Search, max_lengths: tf.Tensor, alpha: float) -> Hypotheses:
-    """Takes the finished hypotheses, or those alive where nothing finished."""
-    alive = tf.where(end.log_probs > MINUS_INFINITY / 2, max_lengths[:, None], 0)
-    alive_scores = end.log_probs / length_penalty(max_lengths, alpha)[:, None]
-    none = tf.reduce_all(tf.equal(end.finished_lengths, 0), axis=1, keepdims=True)
-    lengths = tf.where(none, alive, end.finished_lengths)
-    ids = tf.where(none[:, :, None], end.ids, end.finished_ids)
+def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypotheses:
+    """The best hypotheses of both lists."""
+    both = Hypotheses(*(tf.concat(pair, axis=1) for pair in zip(finished, new, strict=True)))
+    _, best = tf.math.top_k(both.scores, beam_size)
+    return Hypotheses(*(tf.gather(tensor, best, batch_dims=1) for tensor in both))
+
+
+def _settled(b: _Beams, alpha: float) -> tf.Tensor:
+    """Whether nothing alive can still join a sentence's finished list, `[b]`."""
+    filled = b.finished.lengths > 0
+    worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
+    bound = b.log_probs[:, 0] / length_penalty(b.max_lengths, alpha)
+    return tf.reduce_any(filled, axis=1) & (worst > bound)
+
+
+def _ranked(b: _Beams, alpha: float) -> Hypotheses:
+    """The finished hypotheses, or those alive where nothing finished."""
+    alive = tf.where(b.log_probs > MINUS_INFINITY / 2, b.max_lengths[:, None], 0)
+    alive_scores = b.log_probs / length_penalty(b.max_lengths, alpha)[:, None]
+    none = tf.reduce_all(tf.equal(b.finished.lengths, 0), axis=1, keepdims=True)
+    lengths = tf.where(none, alive, b.finished.lengths)
+    ids = tf.where(none[:, :, None], b.ids, b.finished.ids)
     return Hypotheses(
         tf.where(lengths[:, :, None] > 0, ids, 0),
-        tf.where(none, alive_scores, end.finished_scores),
-        tf.where(none, end.log_probs, end.finished_log_probs),
+        tf.where(none, alive_scores, b.finished.scores),
+        tf.where(none, b.log_probs, b.finished.log_probs),
         lengths,
     )

@@ -6,6 +6,7 @@ A hypothesis is at a node, carried in the search's hidden state; each word leads
 import numpy as np
 import tensorflow as tf
 
+from dtmt_tf.decoding import beam_search
 from tests.reference import numpy_dtmt as ref
 
 EOS = 1
@@ -93,3 +94,34 @@ def n_best(hypotheses, sentence):
                 )
             )
     return rows
+
+
+# float32 sums of at most 8 log probabilities against float64
+TOLERANCE = {"rtol": 2e-6, "atol": 1e-6}
+
+
+def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS):
+    return beam_search(
+        language.step,
+        language.state(memories, starts),
+        tf.constant(max_lengths, tf.int32),
+        beam_size=beam,
+        alpha=alpha,
+        eos_id=eos,
+    )
+
+
+def search_one(language, max_length, beam, alpha):
+    return n_best(search(language, [0], [0], [max_length], beam, alpha), 0)
+
+
+def assert_same_list(found, expected):
+    assert [ids for ids, _, _ in found] == [ids for ids, _, _ in expected]
+    for (_, *values), (_, *truth) in zip(found, expected, strict=True):
+        np.testing.assert_allclose(values, truth, **TOLERANCE)
+
+
+def mixed_batch(size, nodes=50):
+    """Memories, first nodes and maximum lengths 3 to 8, none in step with another."""
+    k = np.arange(size)
+    return (k % 6).tolist(), (k * 7 % nodes).tolist(), (3 + k * 5 % 6).tolist()
