@@ -16,16 +16,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, Task
+from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.pipeline import TrainingSet, encode_lines, fingerprint
 from dtmt_tf.data.splits import Pairs, load_splits
 from dtmt_tf.data.statistics import HEADER, describe
-from dtmt_tf.decoding import make_search, translate_lines, translate_texts
+from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
 from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
-from dtmt_tf.export import export_saved_model
+from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.files import write_atomically
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.tasks import TASKS
@@ -195,14 +195,22 @@ class Run:
         model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
 
+    def endpoints(self, model: TranslationModel) -> Endpoints:
+        """Returns the model as functions of strings, by its present weights."""
+        experiment = self.experiment
+        data = experiment.data
+        return Endpoints(
+            model, self.vocabulary, experiment.decoding, data.max_length, data.target_language
+        )
+
     def translate_function(self, model: TranslationModel) -> Callable[[Any], tuple[Any, Any]]:
         """Returns strings `[B]` -> translations and scores, by the model's present weights."""
-        search = make_search(model.encode, model.advance, self.experiment.decoding, EOS_ID)
-        source, target = self.vocabulary.source, self.vocabulary.target
+        endpoints = self.endpoints(model)
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
         def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return translate_texts(texts, source, target, search)
+            outputs = endpoints.translate(texts)
+            return outputs["translation"], outputs["score"]
 
         return translate
 
@@ -380,9 +388,7 @@ class Run:
             if path.exists():
                 records[name] = json.loads(path.read_text("utf-8"))
         logger.info("Exporting the mean of updates %s", ", ".join(map(str, steps)))
-        return export_saved_model(
-            model, self.vocabulary, self.experiment.decoding, self.folder, records
-        )
+        return export_saved_model(self.endpoints(model), self.folder, {}, records)
 
 
 def _multiplies_bfloat16() -> bool:

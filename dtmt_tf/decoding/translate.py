@@ -1,4 +1,4 @@
-"""Search bound to a model's functions, and text through it."""
+"""Search bound to a model's functions, and lines through it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tqdm import tqdm
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
+from dtmt_tf.decoding.rows import by_length
 
-Search = Callable[[tf.Tensor], Hypotheses]
+Search = Callable[..., Hypotheses]
 
 
 def make_search(
@@ -21,51 +22,51 @@ def make_search(
     decoding: DecodingConfig,
     eos_id: int,
 ) -> Search:
-    """Returns the beam search over source ids `[B, S]`.
+    """Returns the beam search over any number of sentences.
 
     Args:
-        encode: Reads source ids `[B, S]`, padded with 0; returns the search's first state.
+        encode: Reads source ids `[b, S]`, padded with 0; returns the search's first state.
         advance: `advance(ids, state) -> (logits, state)`, see `beam_search`.
-        decoding: Beam size, length penalty, maximum length.
+        decoding: Beam size, length penalty, maximum length, sentences at once.
         eos_id: Id that ends a hypothesis.
+
+    Returns:
+        `search(source_ids [B, S], prefixes=None)`, see `beam_search` for the prefixes `[B, P]`.
     """
 
     def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         logits, state = advance(ids, state)
         return tf.nn.log_softmax(logits), state
 
-    def search(source_ids: tf.Tensor) -> Hypotheses:
+    def search(source_ids: tf.Tensor, prefixes: tf.Tensor | None = None) -> Hypotheses:
         lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
-        return beam_search(
-            step,
-            encode(source_ids),
-            lengths + decoding.extra_length,
-            beam_size=decoding.beam_size,
-            alpha=decoding.length_penalty,
-            eos_id=eos_id,
+        max_lengths = lengths + decoding.extra_length
+        if prefixes is not None:
+            max_lengths += tf.math.count_nonzero(prefixes, axis=1, dtype=tf.int32)
+        size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+
+        def search_rows(rows: tf.Tensor) -> Hypotheses:
+            longest = tf.reduce_max(tf.concat([tf.gather(lengths, rows), [1]], axis=0))
+            hypotheses = beam_search(
+                step,
+                encode(tf.gather(source_ids, rows)[:, :longest]),
+                tf.gather(max_lengths, rows),
+                beam_size=decoding.beam_size,
+                alpha=decoding.length_penalty,
+                eos_id=eos_id,
+                prefixes=None if prefixes is None else tf.gather(prefixes, rows),
+            )
+            missing = size - tf.shape(hypotheses.ids)[2]
+            return hypotheses._replace(ids=tf.pad(hypotheses.ids, [[0, 0], [0, 0], [0, missing]]))
+
+        numbers = tf.TensorSpec([None, decoding.beam_size], tf.float32)
+        specs = Hypotheses(
+            tf.TensorSpec([None, decoding.beam_size, None], tf.int32),
+            *(numbers, numbers, tf.TensorSpec(numbers.shape, tf.int32)),
         )
+        return Hypotheses(*by_length(search_rows, lengths, decoding.batch_size, specs))
 
     return search
-
-
-def translate_texts(texts: Any, source: Any, target: Any, search: Search) -> tuple[Any, Any]:
-    """Translates strings in the graph.
-
-    Args:
-        texts: Strings, `[B]`.
-        source: Sub-words of the source, with `encode`.
-        target: Sub-words of the target, with `decode`.
-        search: What `make_search` returned.
-
-    Returns:
-        Translations `[B]` and scores `[B]`; a blank text gives an empty one with score 0.
-    """
-    blank = tf.strings.regex_full_match(texts, r"[\s\p{Z}]*")
-    ids = source.encode(texts).to_tensor()
-    ids = tf.pad(ids, [[0, 0], [0, tf.maximum(1 - tf.shape(ids)[1], 0)]])  # no texts: [0, 1]
-    hypotheses = search(ids)
-    translations = target.decode(hypotheses.ids[:, 0])
-    return tf.where(blank, "", translations), tf.where(blank, 0.0, hypotheses.scores[:, 0])
 
 
 def translate_lines(

@@ -1,7 +1,8 @@
 """Weights to a SavedModel that takes and returns strings."""
 
+from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.gate import check_saved_model
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.translator import Translator, latest_version
 
-__all__ = ["Translator", "check_saved_model", "export_saved_model", "latest_version"]
+__all__ = ["Endpoints", "Translator", "check_saved_model", "export_saved_model", "latest_version"]

@@ -11,12 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, DecodingConfig
-from dtmt_tf.decoding import make_search, translate_texts
 from dtmt_tf.errors import UserError
+from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.gate import check_saved_model
-from dtmt_tf.models import TranslationModel
-from dtmt_tf.text import Vocabulary
+from dtmt_tf.export.signatures import SIGNATURES
 
 
 def next_version(folder: Path) -> int:
@@ -26,22 +24,14 @@ def next_version(folder: Path) -> int:
 
 
 def export_saved_model(
-    model: TranslationModel,
-    vocabulary: Vocabulary,
-    decoding: DecodingConfig,
-    folder: Path,
-    records: Mapping[str, Any],
+    endpoints: Endpoints, folder: Path, card: Mapping[str, Any], records: Mapping[str, Any]
 ) -> Path:
     """Writes `<folder>/<version>/`, a SavedModel with the search and the sub-words inside.
 
-    `serving_default` takes `text`, strings `[B]`, and returns `translation`, strings `[B]`, and
-    `score`, float32 `[B]`.
-
     Args:
-        model: The model; its weights are copied.
-        vocabulary: Its sub-words.
-        decoding: Beam size and length penalty, fixed from here on.
+        endpoints: What it answers, see `SIGNATURES`; the weights are copied.
         folder: Where versions are kept; the new one gets the next number.
+        card: What `info` answers.
         records: JSON files that go with it, by name, such as `experiment.json`.
 
     Returns:
@@ -57,23 +47,20 @@ def export_saved_model(
     version = folder / str(next_version(folder))
     partial = folder / f"{version.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    search = make_search(model.encode, model.advance, decoding, EOS_ID)
-
-    def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        translation, score = translate_texts(text, vocabulary.source, vocabulary.target, search)
-        return {
-            "translation": tf.ensure_shape(translation, [None]),
-            "score": tf.ensure_shape(score, [None]),
-        }
-
+    answer = json.dumps(card, ensure_ascii=False)
+    functions = {
+        "serving_default": endpoints.translate,
+        "info": lambda text: {"info": tf.fill(tf.shape(text), answer)},
+    }
     archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.track(vocabulary.source.tokenizer)
-    if vocabulary.target is not vocabulary.source:
-        archive.track(vocabulary.target.tokenizer)
-    archive.add_endpoint(
-        "serving_default", translate, input_signature=[tf.TensorSpec([None], tf.string, "text")]
-    )
+    archive.track(endpoints.model)
+    archive.track(endpoints.source.tokenizer)
+    if endpoints.target is not endpoints.source:
+        archive.track(endpoints.target.tokenizer)
+    for name, signature in SIGNATURES.items():
+        function = functions.get(name) or getattr(endpoints, name)
+        specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
+        archive.add_endpoint(name, function, input_signature=specs)
     archive.write_out(str(partial), verbose=False)
     problems = check_saved_model(partial)
     if problems:

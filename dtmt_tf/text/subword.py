@@ -16,6 +16,7 @@ from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.text.parts import Cutter
 
 
 def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
@@ -78,12 +79,24 @@ class Subwords:
             self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
         self._sampler = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._cut = Cutter([self._sampler.id_to_piece(k) for k in range(self.size)])
 
     def encode(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, each row ending in <eos>."""
-        ids = self.tokenizer.tokenize(texts)
-        end = tf.fill([ids.nrows(), 1], EOS_ID)
-        return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
+        return _ended(self.tokenizer.tokenize(texts))
+
+    def encode_parts(self, texts: Any, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Turns strings into ids, those that are too long into several rows.
+
+        Args:
+            texts: Strings `[B]`.
+            longest: Most sub-words of a row, <eos> included; at least 2.
+
+        Returns:
+            Ids `[P, (n)]`, each row ending in <eos>, and which text each is of, `[P]` int32.
+        """
+        parts, owners = self._cut(self.tokenizer.tokenize(texts), longest - 1)
+        return _ended(parts), owners
 
     def sample(self, texts: Sequence[str], seed: int, dropout_rate: float) -> list[list[int]]:
         """Turns texts into ids, ending in <eos>, with merges left out at random.
@@ -106,6 +119,16 @@ class Subwords:
         """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped."""
         ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
         return self.tokenizer.detokenize(ids)
+
+    def pieces(self, ids: Any) -> tf.Tensor:
+        """Names the sub-words of ids `[B, T]`; padding is ""."""
+        names = self.tokenizer.id_to_string(ids)
+        return tf.where(tf.equal(ids, PAD_ID), "", names)
+
+
+def _ended(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    end = tf.fill([ids.nrows(), 1], EOS_ID)
+    return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
 
 
 class Vocabulary:

@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig
-from dtmt_tf.decoding import make_search, translate_lines, translate_texts
-from dtmt_tf.text import Subwords, train_subwords
+from dtmt_tf.decoding import by_length, make_search, translate_lines
+from dtmt_tf.export import Endpoints
+from dtmt_tf.text import Subwords, Vocabulary, train_subwords
 from tests.reference import numpy_dtmt as ref
 
 LINES = [
@@ -55,12 +56,16 @@ def babbling(size):
     return Toy(table, echo, 5)
 
 
-def make_translate(toy, subwords, **decoding):
-    search = make_search(toy.encode, toy.advance, DecodingConfig(**decoding), EOS_ID)
-    return tf.function(
-        lambda texts: translate_texts(texts, subwords, subwords, search),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-    )
+def make_translate(toy, subwords, longest=100, **decoding):
+    vocabulary = Vocabulary(subwords, subwords)
+    endpoints = Endpoints(toy, vocabulary, DecodingConfig(**decoding), longest, "de")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def translate(texts):
+        outputs = endpoints.translate(texts)
+        return outputs["translation"], outputs["score"]
+
+    return translate
 
 
 def test_a_copying_model_copies(subwords):
@@ -96,7 +101,8 @@ def test_search_uses_the_settings_and_normalises_logits(subwords):
         return ref.log_softmax(toy.table[word].astype(np.float64) + toy.echo[previous])
 
     for beam, alpha, extra in ((1, 0.0, 0), (3, 1.0, 4), (4, 0.6, 12)):
-        decoding = DecodingConfig(beam_size=beam, length_penalty=alpha, extra_length=extra)
+        settings = {"beam_size": beam, "length_penalty": alpha, "extra_length": extra}
+        decoding = DecodingConfig(**settings)
         search = make_search(toy.encode, toy.advance, decoding, EOS_ID)
         padded = tf.constant([[*source, 0, 0, 0]])
         result = search(padded)
@@ -110,7 +116,7 @@ def test_search_uses_the_settings_and_normalises_logits(subwords):
             [result.log_probs[0, 0], result.scores[0, 0]], [log_p, score], rtol=1e-5
         )
         # The text is that of the best ids, its score the best score.
-        translations, scores = translate_texts(tf.constant([text]), subwords, subwords, search)
+        translations, scores = make_translate(toy, subwords, **settings)(tf.constant([text]))
         words = [word for word in ids if word > EOS_ID]
         assert translations[0] == subwords.decode(tf.constant([words]))[0]
         np.testing.assert_allclose(scores[0], score, rtol=1e-5)
@@ -124,6 +130,46 @@ def test_batch_size_changes_nothing(subwords):
         assert many == one
         np.testing.assert_allclose(scores, one_scores, rtol=1e-6)
     assert len(set(one)) > 5  # they do differ
+
+
+def test_many_rows_are_searched_a_few_at_a_time(subwords):
+    toy = babbling(subwords.size)
+    seen = []
+    encode = toy.encode
+    toy.encode = lambda ids: (seen.append(ids.shape), encode(ids))[1]
+    lines = [line for line in LINES if line.strip()]
+    ids = subwords.encode(lines).to_tensor()
+    results = {}
+    for size in (2, 32):
+        search = make_search(
+            toy.encode, toy.advance, DecodingConfig(batch_size=size, extra_length=8), EOS_ID
+        )
+        results[size] = search(ids)
+    assert [shape[0] for shape in seen] == [2, 2, 2, 6]
+    widths = [shape[1] for shape in seen]
+    assert widths == sorted(widths) and widths[0] < widths[2]  # like lengths together
+    for few, all_at_once in zip(results[2], results[32], strict=True):
+        np.testing.assert_allclose(few, all_at_once, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 6])
+def test_rows_come_back_in_their_order(rows):
+    lengths = tf.constant([5, 1, 4, 1, 3, 9][:rows], tf.int32)
+    calls = []
+
+    def function(numbers):
+        calls.append(numbers.numpy().tolist())
+        return {"length": tf.gather(lengths, numbers), "number": numbers[:, None]}
+
+    specs = {
+        "length": tf.TensorSpec([None], tf.int32),
+        "number": tf.TensorSpec([None, 1], tf.int32),
+    }
+    result = by_length(function, lengths, 2, specs)
+    np.testing.assert_array_equal(result["length"], lengths)
+    np.testing.assert_array_equal(result["number"][:, 0], range(rows))
+    expected = {0: [[]], 1: [[0]], 5: [[1, 3], [4, 2], [0]], 6: [[1, 3], [4, 2], [0, 5]]}
+    assert calls == expected[rows]
 
 
 def test_lines_come_back_in_their_order_and_number():

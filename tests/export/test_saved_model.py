@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig, TrainingConfig
-from dtmt_tf.decoding import make_search, translate_texts
-from dtmt_tf.export import Translator, export_saved_model
+from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.export import Endpoints, Translator, export_saved_model
 from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
@@ -28,10 +27,11 @@ def exported(tmp_path_factory):
     config = TransformerConfig(8, 12, 2, 1, 2)
     model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
     decoding = DecodingConfig(beam_size=3, extra_length=5)
-    search = make_search(model.encode, model.advance, decoding, EOS_ID)
-    expected = translate_texts(tf.constant(LINES), vocabulary.source, vocabulary.target, search)
+    endpoints = Endpoints(model, vocabulary, decoding, 50, "en")
+    outputs = endpoints.translate(tf.constant(LINES))
     folder = tmp_path_factory.mktemp("models")
-    return export_saved_model(model, vocabulary, decoding, folder, {}), expected
+    version = export_saved_model(endpoints, folder, {"task": "toy"}, {})
+    return version, (outputs["translation"], outputs["score"])
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word

@@ -1,0 +1,171 @@
+"""What the signatures compute, against the model itself; random weights, real sub-words."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.export import Endpoints
+from dtmt_tf.models import DTMTConfig
+from dtmt_tf.text import Vocabulary
+from tests.cells.twin import randomise
+
+# a source of one sub-word
+pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
+TEXTS = [
+    "a small dog runs",
+    "two dogs run in the grass",
+    "  ",
+    "the cat sleeps on a mat",
+    "one dog",
+]
+LONG = "a dog runs. two dogs run. the cat sleeps on a mat, the dog runs"
+LONGEST = 10
+
+
+def make(decoding, eos=0.0):
+    vocabulary = Vocabulary.train(TEXTS * 9, [LONG] * 9, DataConfig(source_vocab_size=60))
+    sizes = vocabulary.source.size, vocabulary.target.size
+    config = DTMTConfig(16, 16, 2, encoder_depth=1, query_depth=1, decoder_depth=1)
+    model = config.build(*sizes, TrainingConfig())
+    randomise(model, np.random.default_rng(5), 1.5)
+    bias = model.readout.logits.bias
+    bias.assign(bias + eos * tf.one_hot(EOS_ID, sizes[1]))
+    return Endpoints(model, vocabulary, decoding, LONGEST, "de")
+
+
+@pytest.fixture(scope="module")
+def endpoints():
+    return make(DecodingConfig(beam_size=3, extra_length=4, batch_size=2))
+
+
+def strings(tensor):
+    return [text.decode() for text in tensor.numpy().tolist()]
+
+
+def close(left, right):
+    np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+
+
+def test_the_best_of_the_list_is_the_translation(endpoints):
+    text = tf.constant(TEXTS)
+    one, many = endpoints.translate(text), endpoints.translate_nbest(text)
+    assert strings(one["translation"]) == strings(many["translations"][:, 0])
+    close(one["score"], many["scores"][:, 0])
+    lengths = many["lengths"].numpy()
+    assert (np.diff(many["scores"].numpy(), axis=1) <= 0).all()
+    assert len({*strings(tf.reshape(many["translations"], [-1]))}) > 10
+    blank = TEXTS.index("  ")
+    assert not lengths[blank].any() and (np.delete(lengths, blank, 0) > 0).all()
+    assert strings(many["translations"][blank]) == [""] * 3 and one["score"][blank] == 0
+
+
+def test_long_texts_are_translated_in_parts(endpoints):
+    parts = ["a dog runs. two dogs run.", "the cat sleeps on a mat,", "the dog runs"]
+    ids, owners = endpoints.source.encode_parts([LONG], LONGEST)
+    assert strings(endpoints.source.decode(ids.to_tensor())) == parts
+    assert owners.numpy().tolist() == [0, 0, 0]
+    texts = tf.constant([TEXTS[0], LONG, *parts])
+    outputs = endpoints.translate_nbest(texts)
+    for k in range(3):
+        column = strings(outputs["translations"][:, k])
+        assert column[1] == " ".join(text for text in column[2:] if text)
+    close(outputs["scores"][1], np.average(outputs["scores"][2:], 0, ids.row_lengths()))
+    assert (outputs["lengths"][1] == tf.reduce_sum(outputs["lengths"][2:], 0)).numpy().all()
+    alone = endpoints.translate_nbest(tf.constant([TEXTS[0]]))
+    assert strings(alone["translations"][0]) == strings(outputs["translations"][0])
+
+
+def test_a_translation_scores_what_the_search_says():
+    endpoints = make(DecodingConfig(beam_size=2, length_penalty=0.0, extra_length=30), eos=9.0)
+    source = tf.constant([text for text in TEXTS if text.strip()])
+    ids = endpoints.source.encode(source).to_tensor()
+    hypotheses = endpoints._search(ids)
+    ended = (hypotheses.ids[:, 0] == EOS_ID).numpy().any(axis=1)
+    assert ended.sum() >= 2
+    target = endpoints.target.decode(hypotheses.ids[:, 0])
+    # the same text may be cut up in another way; take those that are not
+    again = endpoints.target.encode(target).to_tensor(shape=hypotheses.ids[:, 0].shape)
+    same = ended & (again == hypotheses.ids[:, 0]).numpy().all(axis=1)
+    assert same.sum() >= 1
+    outputs = endpoints.score(source, target)
+    close(outputs["log_probability"].numpy()[same], hypotheses.scores.numpy()[same, 0])
+    assert (outputs["tokens"].numpy()[same] == hypotheses.lengths.numpy()[same, 0]).all()
+
+
+def test_scores_are_sums_over_the_given_words(endpoints):
+    source, target = TEXTS[:2] + ["", "a dog"], ["the dog runs", "", "a", "two dogs run " * 40]
+    outputs = endpoints.score(tf.constant(source), tf.constant(target))
+    most = 4 * LONGEST
+    for k in range(4):
+        source_ids = endpoints.source.encode([source[k]]).to_tensor()
+        target_ids = endpoints.target.encode([target[k]]).to_tensor()[:, :most]
+        logits = tf.nn.log_softmax(endpoints.model(source_ids, target_ids))
+        expected = tf.gather(logits[0], target_ids[0], batch_dims=1)
+        close(outputs["log_probability"][k], tf.reduce_sum(expected))
+        assert outputs["tokens"][k] == target_ids.shape[1]
+    assert outputs["tokens"][3] == most  # the rest is not read, as the limits say
+    assert endpoints.limits()["longest_scored"] == most
+
+
+def test_completions_begin_with_their_prefix(endpoints):
+    source = tf.constant([TEXTS[1]] * 5 + [LONG, " "])
+    prefix = ["", "the dog", "two dogs r", "x Ü ", "a dog runs. two", "the", "one"]
+    outputs = endpoints.complete(source, tf.constant(prefix))
+    free = endpoints.translate(source)
+    texts = strings(outputs["translation"])
+    assert texts[0] == strings(free["translation"])[0]
+    assert all(text.startswith(begin) for text, begin in zip(texts, prefix, strict=True))
+    assert len({text[len(begin) :] for text, begin in zip(texts, prefix, strict=True)}) > 4
+    assert (texts[6], float(outputs["score"][6])) == ("one", 0.0)
+    # what follows is what the model finds best: the prefix of a translation gives it again
+    whole = strings(free["translation"])[0]
+    half = whole[: len(whole) // 2].rpartition(" ")[0]
+    assert half
+    again = endpoints.complete(source[:1], tf.constant([half]))
+    assert strings(again["translation"])[0].startswith(half)
+    assert again["score"][0] <= free["score"][0] + 1e-5
+    # of a long text the first part alone begins so
+    rest = strings(free["translation"])[5].split(" ")[-3:]
+    assert texts[5].split(" ")[-3:] == rest
+
+
+def test_bytes_of_a_prefix_that_are_no_text_are_replaced(endpoints):
+    outputs = endpoints.complete(tf.constant([TEXTS[0]]), tf.constant([b"the \xff"]))
+    assert strings(outputs["translation"])[0].startswith("the �")
+
+
+def test_the_alignment_is_the_models_attention(endpoints):
+    outputs = endpoints.align(tf.constant([*TEXTS, LONG]))
+    translations = strings(endpoints.translate(tf.constant(TEXTS))["translation"])
+    assert strings(outputs["translation"])[:5] == translations
+    for k, text in enumerate(TEXTS):
+        s, t = int(outputs["source_length"][k]), int(outputs["target_length"][k])
+        source = strings(outputs["source_subwords"][k])
+        target = strings(outputs["target_subwords"][k])
+        assert source[s - 1] == "<eos>" and not any(source[s:]) and not any(target[t:])
+        if text.strip():
+            assert "".join(source[: s - 1]).replace("▁", " ") == " " + text
+            words = [piece for piece in target[:t] if piece != "<eos>"]
+            assert "".join(words).replace("▁", " ").strip() == translations[k].strip()
+        else:
+            assert target[:t] == ["<eos>"]
+        source_ids = endpoints.source.encode([text]).to_tensor()
+        pieces = outputs["target_subwords"][k, :t]
+        ids = endpoints.target.tokenizer.string_to_id(pieces)
+        target_ids = tf.where(pieces == "", 0, ids)  # random weights may find <pad> likely
+        expected = endpoints.model.inspect(source_ids, target_ids[None])[1][0]
+        attention = outputs["attention"][k].numpy()
+        close(attention[:t, :s], expected)
+        assert not attention[t:].any() and not attention[:, s:].any()
+    # of a long text, the first part
+    first = "a dog runs. two dogs run."
+    pieces = strings(outputs["source_subwords"][5][: outputs["source_length"][5]])
+    assert "".join(pieces).replace("▁", " ") == f" {first}<eos>"
+
+
+@pytest.mark.parametrize("name", ["translate", "translate_nbest", "align", "score", "complete"])
+def test_no_texts_give_no_rows(endpoints, name):
+    nothing = [tf.constant([], tf.string)] * (2 if name in ("score", "complete") else 1)
+    outputs = getattr(endpoints, name)(*nothing)
+    assert [tensor.shape[0] for tensor in outputs.values()] == [0] * len(outputs)

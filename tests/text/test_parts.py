@@ -1,0 +1,59 @@
+"""Where long texts are cut."""
+
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.text import joiner
+from dtmt_tf.text.parts import Cutter
+
+PIECES = ["<pad>", "<eos>", "<unk>", "▁a", "b", ".", ",", "▁c", "。", "▁"]
+END, COMMA, IDEOGRAPHIC, A, B, C = 5, 6, 8, 3, 4, 7
+
+
+def cut(*rows, longest):
+    ids = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
+    parts, owners = Cutter(PIECES)(ids, longest)
+    return parts.to_list(), owners.numpy().tolist()
+
+
+def test_what_fits_is_one_part():
+    rows = [[A, END, C], [], [A, B, C, END]]
+    assert cut(*rows, longest=4) == (rows, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "row, expected",
+    [
+        # the last sentence end in reach, before a later clause end or blank
+        ([A, END, C, END, A, COMMA, C, C], [[A, END, C, END], [A, COMMA, C, C]]),
+        ([A, END, C, COMMA, A, B, C], [[A, END], [C, COMMA, A, B, C]]),
+        # no sentence end: a clause end; none either: a blank; nothing at all: anywhere
+        ([A, COMMA, C, C, C, C, C], [[A, COMMA], [C, C, C, C, C]]),
+        ([A, B, C, B, B, C, B], [[A, B, C, B, B], [C, B]]),
+        ([A, B, B, B, B, B, B], [[A, B, B, B, B], [B, B]]),
+        # a point inside a number is no end, an ideographic one is
+        ([A, END, B, C, B, B, A], [[A, END, B], [C, B, B, A]]),
+        ([B, IDEOGRAPHIC, B, B, B, B, B], [[B, IDEOGRAPHIC], [B, B, B, B, B]]),
+    ],
+)
+def test_the_best_place_in_reach(row, expected):
+    assert cut(row, longest=5)[0] == expected
+
+
+def test_parts_know_their_rows_and_make_them_up():
+    rows = [[A] * 7, [C], [], [B] * 12]
+    parts, owners = cut(*rows, longest=3)
+    assert owners == [0, 0, 0, 1, 2, 3, 3, 3, 3]
+    together = [[], [], [], []]
+    for part, owner in zip(parts, owners, strict=True):
+        together[owner] += part
+        assert len(part) <= 3
+    assert together == rows
+
+
+def test_no_rows():
+    assert cut(longest=3) == ([], [])
+
+
+def test_sentences_of_some_languages_touch():
+    assert [joiner(code) for code in ("de", "zh", "zh-tw", "")] == [" ", "", "", " "]
