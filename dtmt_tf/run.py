@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import logging
 import platform
@@ -25,7 +24,7 @@ from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
 from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
-from dtmt_tf.export import Endpoints, export_saved_model
+from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.tasks import TASKS
@@ -37,6 +36,7 @@ from dtmt_tf.training import (
     Trainer,
     TrainingStep,
     load_weights,
+    multiplies_bfloat16,
 )
 
 logger = logging.getLogger(__name__)
@@ -156,14 +156,21 @@ class Run:
         return Vocabulary.load(self.work)
 
     def record_settings(self) -> None:
-        """Writes `experiment.json`: settings, where they come from, versions."""
+        """Writes `experiment.json` (settings, where they come from, versions) and `samples.json`.
+
+        The samples are pairs that an exported model is warmed up with; export needs no corpus.
+        """
         versions = {name: metadata.version(name) for name in PACKAGES}
         record = {
             "settings": to_dict(self.experiment),
             "origins": dict(self.origins),
             "versions": {"python": platform.python_version(), **versions},
         }
-        write_atomically(self.work / "experiment.json", json.dumps(record, indent=2).encode())
+        write_json(self.work / "experiment.json", record)
+        write_json(self.work / "samples.json", {"pairs": self._samples()})
+
+    def _samples(self) -> list[tuple[str, str]]:
+        return sample_pairs(*(self.splits.get("validation") or self.splits["train"]))
 
     def restart(self) -> None:
         """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
@@ -227,24 +234,17 @@ class Run:
             tf.config.experimental.enable_op_determinism()
         strategy = tf.distribute.MirroredStrategy(devices)
         logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
-        if training.precision == "bfloat16" and not _multiplies_bfloat16():
+        if training.precision == "bfloat16" and not multiplies_bfloat16():
             logger.warning(
                 "This processor has no bfloat16 products: training.precision=float32 is faster."
             )
         vocabulary = self.vocabulary
-        samplers = None
-        if rate := training.subword_dropout_rate:
-            source, target = vocabulary.source, vocabulary.target
-            samplers = (
-                functools.partial(source.sample, dropout_rate=rate),
-                functools.partial(target.sample, dropout_rate=rate),
-            )
         training_set = TrainingSet(
             *self.splits["train"],
             vocabulary.source.encode,
             vocabulary.target.encode,
             data.max_length,
-            samplers,
+            vocabulary.samplers(training.subword_dropout_rate),
             training.seed,
         )
         with strategy.scope():
@@ -362,8 +362,7 @@ class Run:
             "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
         )
         newest = self.checkpoints.describe(self.checkpoints.steps()[-1])
-        path = self.work / "scores.json"
-        records = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        records = self._read("scores.json")
         records[split] = {
             **dataclasses.asdict(scores),
             "checkpoint_steps": steps,
@@ -376,23 +375,28 @@ class Run:
             "parameters": sum(model.parameter_counts().values()),
             "decoding": dataclasses.asdict(self.experiment.decoding),
         }
-        write_json(path, records)
+        write_json(self.work / "scores.json", records)
         return scores
 
     def export(self) -> Path:
         """Exports the best weights; returns the version's folder."""
         model, steps = self.best_model()
-        records = {}
-        for name in ("experiment.json", "scores.json"):
-            path = self.work / name
-            if path.exists():
-                records[name] = json.loads(path.read_text("utf-8"))
         logger.info("Exporting the mean of updates %s", ", ".join(map(str, steps)))
-        return export_saved_model(self.endpoints(model), self.folder, {}, records)
+        return release(
+            self.endpoints(model),
+            self.folder,
+            {
+                **self._read("experiment.json"),
+                "settings": to_dict(self.experiment),
+                "origins": dict(self.origins),
+            },
+            self._read("scores.json"),
+            description=self.task.description,
+            checkpoints=steps,
+            pairs=self._read("samples.json").get("pairs") or self._samples(),
+        )
 
-
-def _multiplies_bfloat16() -> bool:
-    """Whether bfloat16 is worth it here, as far as the system tells."""
-    features = Path("/proc/cpuinfo")
-    known = features.exists() and not tf.config.list_logical_devices("GPU")
-    return not known or "bf16" in features.read_text()
+    def _read(self, name: str) -> dict[str, Any]:
+        """Returns one of the run's JSON files; nothing if it is not there."""
+        path = self.work / name
+        return json.loads(path.read_text("utf-8")) if path.exists() else {}

@@ -2,7 +2,17 @@
 
 from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.release import release
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.translator import Translator, latest_version
+from dtmt_tf.export.warmup import sample_pairs
 
-__all__ = ["Endpoints", "Translator", "check_saved_model", "export_saved_model", "latest_version"]
+__all__ = [
+    "Endpoints",
+    "Translator",
+    "check_saved_model",
+    "export_saved_model",
+    "latest_version",
+    "release",
+    "sample_pairs",
+]

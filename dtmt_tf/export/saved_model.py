@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.gate import check_saved_model
 from dtmt_tf.export.signatures import SIGNATURES
+from dtmt_tf.export.warmup import Request, write_warmup
 
 
 def next_version(folder: Path) -> int:
@@ -24,7 +25,11 @@ def next_version(folder: Path) -> int:
 
 
 def export_saved_model(
-    endpoints: Endpoints, folder: Path, card: Mapping[str, Any], records: Mapping[str, Any]
+    endpoints: Endpoints,
+    folder: Path,
+    card: Mapping[str, Any],
+    records: Mapping[str, Any],
+    warmup: Sequence[Request] = (),
 ) -> Path:
     """Writes `<folder>/<version>/`, a SavedModel with the search and the sub-words inside.
 
@@ -32,7 +37,8 @@ def export_saved_model(
         endpoints: What it answers, see `SIGNATURES`; the weights are copied.
         folder: Where versions are kept; the new one gets the next number.
         card: What `info` answers.
-        records: JSON files that go with it, by name, such as `experiment.json`.
+        records: Files that go with it, by name: text, or what JSON holds.
+        warmup: Requests that a server replays when it loads the model.
 
     Returns:
         The version's folder.
@@ -62,11 +68,14 @@ def export_saved_model(
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
         archive.add_endpoint(name, function, input_signature=specs)
     archive.write_out(str(partial), verbose=False)
+    if warmup:
+        write_warmup(partial, warmup)
     problems = check_saved_model(partial)
     if problems:
         raise UserError(f"{partial} could not be served:\n  " + "\n  ".join(problems))
-    for name, values in records.items():
-        text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-        (partial / name).write_text(text, encoding="utf-8")
+    for name, content in records.items():
+        if not isinstance(content, str):
+            content = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        (partial / name).write_text(content, encoding="utf-8")
     partial.rename(version)
     return version

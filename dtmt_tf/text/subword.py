@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.text.parts import Cutter
+
+Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
 
 
 def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
@@ -154,6 +157,15 @@ class Vocabulary:
         return cls(
             Subwords(train_subwords(source, data.source_vocab_size, data)),
             Subwords(train_subwords(target, data.target_vocab_size, data)),
+        )
+
+    def samplers(self, dropout_rate: float) -> tuple[Sampler, Sampler] | None:
+        """Returns both sides' `sample` at a rate of BPE-dropout; none if it is 0."""
+        if not dropout_rate:
+            return None
+        return (
+            functools.partial(self.source.sample, dropout_rate=dropout_rate),
+            functools.partial(self.target.sample, dropout_rate=dropout_rate),
         )
 
     def save(self, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.schedule import DTMTSchedule
-from dtmt_tf.training.step import TrainingStep, Update
+from dtmt_tf.training.step import TrainingStep, Update, multiplies_bfloat16
 from dtmt_tf.training.summaries import Summaries
 from dtmt_tf.training.trainer import Outcome, Trainer, load_weights
 
@@ -16,4 +16,5 @@ __all__ = [
     "TrainingStep",
     "Update",
     "load_weights",
+    "multiplies_bfloat16",
 ]

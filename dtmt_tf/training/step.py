@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -116,3 +117,10 @@ class TrainingStep:
             tf.cast(tf.size(losses), tf.float32),
             [tf.convert_to_tensor(gradient) for gradient in gradients],
         )
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether bfloat16 is worth it here, as far as the system tells."""
+    features = Path("/proc/cpuinfo")
+    known = features.exists() and not tf.config.list_logical_devices("GPU")
+    return not known or "bf16" in features.read_text()

@@ -8,6 +8,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.warmup import WARMUP_FILE, write_warmup
 
 LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
 
@@ -206,13 +207,35 @@ def test_other_custom_operations_are_found_though_this_process_knows_them(tmp_pa
 def test_an_operation_nobody_knows_is_found(edit):
     def change(graph):
         graph.graph_def.node.add(name="custom", op="FrobnicateV2")
+        graph.graph_def.node.add(name="fake", op="SentencepieceFakeOp")
         graph.graph_def.node.add(name="internal", op="_Arg")
         graph.graph_def.node.add(name="call", op=graph.graph_def.library.function[0].signature.name)
         graph.graph_def.node.add(name="unknown_internal", op="_Frobnicate")
 
-    first, second = edit(change)
+    first, fake, second = edit(change)
     assert first.startswith("main graph, node 'custom': operation FrobnicateV2 belongs neither")
+    assert fake.startswith("main graph, node 'fake': operation SentencepieceFakeOp belongs neither")
     assert second.startswith("main graph, node 'unknown_internal': operation _Frobnicate belongs")
+
+
+@pytest.mark.parametrize(
+    ("draw", "op"),
+    [
+        (lambda shape: tf.random.uniform(shape), "RandomUniform"),
+        (lambda shape: tf.random.normal(shape), "RandomStandardNormal"),
+        (
+            lambda shape: tf.random.stateless_truncated_normal(shape, [1, 2]),
+            "StatelessTruncatedNormalV2",
+        ),
+    ],
+)
+def test_random_operations_are_found(tmp_path, draw, op):
+    problems = check_saved_model(_save(tmp_path, lambda text: {"noise": draw([tf.size(text)])}))
+    assert any(
+        problem.endswith(f"operation {op} is random; export with `training=False`")
+        for problem in problems
+    )
+    assert all(" is random; " in problem for problem in problems)
 
 
 def test_outputs_must_have_the_batch_first(tmp_path):
@@ -256,6 +279,21 @@ def test_outputs_must_be_dense(edit):
     assert problem.endswith("Received: a composite (ragged or sparse) tensor")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64"])
+def test_outputs_must_have_a_type_that_json_has(tmp_path, dtype):
+    def serve(text):
+        lengths = tf.strings.length(text)
+        json = ("bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint64")
+        fine = {name: tf.cast(lengths, name) for name in json}
+        return {"strings": text + "", "lengths": tf.cast(lengths, dtype), **fine}
+
+    assert check_saved_model(_save(tmp_path, serve)) == [
+        "signature 'serving_default', output 'lengths': should be of a type that JSON has. "
+        f"Received: {dtype} of shape [-1]"
+    ]
+
+
+@pytest.mark.parametrize("signature", ["serving_default", "other"])
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
@@ -266,20 +304,109 @@ def test_outputs_must_be_dense(edit):
         (tf.TensorSpec(None, tf.string, "ids"), "string of unknown shape"),
     ],
 )
-def test_the_default_input_must_be_one_text_per_row(tmp_path, spec, what):
+def test_every_input_of_every_signature_must_be_one_text_per_row(tmp_path, spec, what, signature):
     def serve(ids):
         return {"rows": tf.where(tf.ones([tf.size(ids)]))}
 
-    assert check_saved_model(_save(tmp_path, serve, spec=spec)) == [
-        "signature 'serving_default', input 'ids': should be string of shape [-1]. "
-        f"Received: {what}"
+    problems = check_saved_model(_save(tmp_path, serve, spec=spec, signature=signature))
+    message = f"signature '{signature}', input 'ids': should be string of shape [-1]. "
+    assert message + f"Received: {what}" in problems
+    assert [problem for problem in problems if message not in problem] == (
+        [] if signature == "serving_default" else ["model: no signature 'serving_default'"]
+    )
+
+
+def test_inputs_must_be_dense(edit):
+    def change(graph):
+        info = graph.signature_def["serving_default"].inputs["text"]
+        info.coo_sparse.values_tensor_name = "values:0"
+
+    (problem,) = edit(change)
+    assert problem.endswith(
+        "input 'text': should be string of shape [-1]. Received: sparse string of shape [-1]"
+    )
+
+
+def test_a_signature_has_an_input_and_the_default_one_alone(edit):
+    def change(graph):
+        default = graph.signature_def["serving_default"]
+        several = graph.signature_def["several"]
+        several.CopyFrom(default)
+        several.inputs["more"].CopyFrom(default.inputs["text"])
+        graph.signature_def["none"].CopyFrom(default)
+        graph.signature_def["none"].inputs.clear()
+
+    assert edit(change) == ["signature 'none': should have an input. Received: none"]
+
+    def change_default(graph):
+        inputs = graph.signature_def["serving_default"].inputs
+        inputs["more"].CopyFrom(inputs["text"])
+
+    assert edit(change_default) == [
+        "signature 'serving_default': should have one input. Received: more, text"
     ]
 
 
-def test_other_signatures_may_take_other_inputs_but_the_default_must_exist(tmp_path):
-    spec = tf.TensorSpec([None], tf.float32, "numbers")
-    path = _save(tmp_path, lambda numbers: {"squares": numbers**2}, spec=spec, signature="squares")
+def test_a_signature_must_be_there_to_predict(edit):
+    def change(graph):
+        graph.signature_def["serving_default"].method_name = "tensorflow/serving/classify"
+
+    assert edit(change) == [
+        "signature 'serving_default': should have the method 'tensorflow/serving/predict'"
+    ]
+
+
+def test_the_default_signature_must_exist(tmp_path):
+    path = _save(tmp_path, lambda text: {"copy": text + ""}, signature="copy")
     assert check_saved_model(path) == ["model: no signature 'serving_default'"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        (("serving_default", {"text": ["a", "b"]}), None),
+        (("", {"text": ["a"]}), None),
+        (("align", {"text": ["a"]}), "the model has no signature 'align'"),
+        (
+            ("serving_default", {"source": ["a"]}),
+            "signature 'serving_default' takes the inputs text. Received: source",
+        ),
+        (
+            ("serving_default", {"text": ["a"], "target": ["b"]}),
+            "signature 'serving_default' takes the inputs text. Received: target, text",
+        ),
+        (("serving_default", {"text": "a"}), "inputs should be rows of text"),
+        (("serving_default", {"text": [["a"]]}), "inputs should be rows of text"),
+    ],
+)
+def test_warm_up_requests_must_fit_the_signatures(edit, tmp_path, request_, problem):
+    write_warmup(tmp_path, [("serving_default", {"text": ["fine"]}), request_])
+    expected = [] if problem is None else [f"{WARMUP_FILE}, request 2: {problem}"]
+    assert edit(lambda graph: None) == expected
+
+
+def test_warm_up_requests_must_have_as_many_rows_in_each_input(edit, tmp_path):
+    def change(graph):
+        several = graph.signature_def["several"]
+        several.CopyFrom(graph.signature_def["serving_default"])
+        several.inputs["more"].CopyFrom(several.inputs["text"])
+
+    write_warmup(tmp_path, [("several", {"text": ["a", "b"], "more": ["c"]})])
+    assert edit(change) == [f"{WARMUP_FILE}, request 1: inputs should have equally many rows"]
+
+
+def test_a_damaged_or_endless_warm_up_file_is_found(edit, tmp_path):
+    path = write_warmup(tmp_path, [("serving_default", {"text": ["a"]})])
+    record = path.read_bytes()
+    path.write_bytes(record * 1001)
+    assert edit(lambda graph: None) == [f"{WARMUP_FILE}: holds 1001 requests; a server takes 1000"]
+    path.write_bytes(record[:-1])
+    (problem,) = edit(lambda graph: None)
+    assert problem.startswith(f"{WARMUP_FILE}: is damaged: ")
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"not a message")
+    (problem,) = edit(lambda graph: None)
+    assert problem.startswith(f"{WARMUP_FILE}: is damaged: ")
 
 
 def test_a_model_without_the_serving_tag_is_reported(edit):

@@ -1,0 +1,272 @@
+"""What an exported model is: as JSON for its `info` signature, as Markdown for its folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from dtmt_tf.export.signatures import SIGNATURES
+
+SERVER_IMAGE = "tensorflow/serving:2.20.0"
+SERVED_AS = "dtmt"
+_SEARCH = ("beam_size", "length_penalty", "extra_length")
+
+
+def model_card(
+    record: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    *,
+    name: str,
+    description: str,
+    parameters: int,
+    checkpoints: Sequence[int],
+    limits: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns what there is to know of an exported model, as plain values that JSON has.
+
+    Of files outside the data directory only the names are given: whoever may send requests to a
+    server may ask for this card.
+
+    Args:
+        record: What `experiment.json` holds: settings, their origins, versions.
+        scores: What `scores.json` holds, by split; empty if nothing has been scored.
+        name: The run's name.
+        description: The task's.
+        parameters: Number of trained weights.
+        checkpoints: The updates whose weights were averaged.
+        limits: What the exported model does not do, by name, such as `longest_part`.
+
+    Returns:
+        The card. `scores` gives for each split whether they are `of_this_model`: of the same
+        weights, searched in the same way.
+    """
+    settings, origins = record["settings"], record["origins"]
+    data = settings["data"]
+    search = {key: settings["decoding"][key] for key in _SEARCH}
+    values = {
+        key: _without_folders(settings[section][setting])
+        for key in origins
+        for section, _, setting in [key.partition(".")]
+    }
+    own = ("default", f"task {settings['task']}")
+    return {
+        "task": settings["task"],
+        "name": name,
+        "description": description,
+        "source_language": data["source_language"],
+        "target_language": data["target_language"],
+        "reverse": data["reverse"],
+        "model": settings["model_name"],
+        "parameters": parameters,
+        "decoding": search,
+        "limits": dict(limits),
+        "scores": {
+            split: _score(score, search, list(checkpoints)) for split, score in scores.items()
+        },
+        "seed": settings["training"]["seed"],
+        "checkpoints": list(checkpoints),
+        "training_data": list(values["data.train_source"]) or [data["corpus"]],
+        "settings": {
+            key: {"value": values[key], "origin": origin}
+            for key, origin in origins.items()
+            if origin not in own
+        },
+        "command": _command(settings, name, values, origins),
+        "versions": dict(record["versions"]),
+    }
+
+
+def _without_folders(value: Any) -> Any:
+    """Returns a setting with absolute paths, alone or in a list, cut to their names."""
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    is_absolute = isinstance(value, str) and PurePath(value).is_absolute()
+    return PurePath(value).name if is_absolute else value
+
+
+def _score(
+    score: Mapping[str, Any], search: Mapping[str, Any], checkpoints: list[int]
+) -> dict[str, Any]:
+    """Returns one split's scores, and whether they are the exported model's."""
+    scored_with = {key: score["decoding"][key] for key in _SEARCH}
+    return {
+        "bleu": round(score["bleu"], 2),
+        "signature": score["bleu_signature"],
+        "chrf": round(score["chrf"], 2),
+        "chrf_signature": score["chrf_signature"],
+        "exact_match": score["exact_match"],
+        "sentences": score["num_sentences"],
+        "seed": score["training"]["seed"],
+        "updates": score["training"]["updates"],
+        "target_words": score["training"]["target_words"],
+        "decoding": scored_with,
+        "checkpoints": score["checkpoint_steps"],
+        "of_this_model": scored_with == search and score["checkpoint_steps"] == checkpoints,
+    }
+
+
+def _command(
+    settings: Mapping[str, Any], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
+) -> str:
+    """Returns the command that trains this model again."""
+    parts = ["python", "pipelines/train.py", "--task", settings["task"]]
+    parts += ["--model", settings["model_name"], "--name", name]
+    data = settings["data"]
+    given = [
+        f"{_as_given(key, data) if data['reverse'] else key}={_as_text(values[key])}"
+        for key, origin in origins.items()
+        if origin == "--set"
+    ]
+    return shlex.join(parts + (["--set", *given] if given else []))
+
+
+def _as_given(key: str, data: Mapping[str, Any]) -> str:
+    """Returns a setting's name before `data.reverse` exchanged source and target."""
+    section, _, setting = key.partition(".")
+    if section != "data" or (data["joint_vocabulary"] and "vocab_size" in setting):
+        return key
+    sides = {"source": "target", "target": "source"}
+    return section + "." + "_".join(sides.get(word, word) for word in setting.split("_"))
+
+
+def _as_text(value: Any) -> str:
+    """Returns a value as `--set` reads it."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Returns a model card as Markdown.
+
+    Args:
+        card: What `model_card` returned.
+    """
+    languages = card["source_language"], card["target_language"]
+    direction = f" from `{languages[0]}` to `{languages[1]}`" if all(languages) else ""
+    sections = {
+        "Intended use": _use(direction),
+        "Training data": _data(card),
+        "Scores": _scores(card),
+        "Limits": [
+            *(f"- {key.replace('_', ' ')}: {value}" for key, value in card["limits"].items()),
+            "- Fixed at export: "
+            + ", ".join(f"{key.replace('_', ' ')} {card['decoding'][key]}" for key in _SEARCH)
+            + " (sub-words that a translation may have more than its source).",
+        ],
+        "Serve it": _serving(card),
+        "Signatures": [
+            "Every input is a list of strings; outputs have one row for each.",
+            "",
+            *_table(
+                ("signature", "inputs", "outputs", "what it answers"),
+                (
+                    (f"`{key}`", _names(one.inputs), _names(one.outputs), one.purpose)
+                    for key, one in SIGNATURES.items()
+                ),
+            ),
+        ],
+        "How it was trained": _training(card),
+    }
+    title = f"# {card['name']}, {card['task']}"
+    summary = (
+        f"`{card['model']}` with {card['parameters']:,} parameters{direction}: "
+        f"{card['description']}."
+    )
+    body = ["\n".join([f"## {heading}", "", *lines]) for heading, lines in sections.items()]
+    return "\n\n".join([title, summary, *body]) + "\n"
+
+
+def _use(direction: str) -> list[str]:
+    return [
+        f"Translation{direction} of text like that it was trained on, one sentence a line. Like",
+        "any such model it can leave out, add or twist what the source says and still read well;",
+        "what matters should be read by someone who knows both languages. Nothing was done against",
+        "bias or offence in the training data.",
+    ]
+
+
+def _data(card: Mapping[str, Any]) -> list[str]:
+    files = _names(card["training_data"])
+    turned = ["The task's source and target have changed sides."] if card["reverse"] else []
+    return [f"Task `{card['task']}`, {card['description']}; {files}.", *turned]
+
+
+def _scores(card: Mapping[str, Any]) -> list[str]:
+    scores = card["scores"]
+    if not scores:
+        return [
+            "None: the model was exported before it was scored. `pipelines/evaluate.py` scores it;",
+            "an export after that has the scores.",
+        ]
+    rows = [
+        (
+            split,
+            f"{score['bleu']:.2f}",
+            f"{score['chrf']:.2f}",
+            "" if score["exact_match"] is None else f"{score['exact_match']:.2f} %",
+            f"{score['sentences']:,}",
+        )
+        for split, score in scores.items()
+    ]
+    signatures = dict.fromkeys(
+        f"- {metric}: `{score[key]}`"
+        for metric, key in (("BLEU", "signature"), ("chrF2", "chrf_signature"))
+        for score in scores.values()
+    )
+    others = [
+        f"- {split} was scored with "
+        + ", ".join(f"{key.replace('_', ' ')} {score['decoding'][key]}" for key in _SEARCH)
+        + f" and the mean of updates {_numbers(score['checkpoints'])}, unlike this export."
+        for split, score in scores.items()
+        if not score["of_this_model"]
+    ]
+    headings = ("part", "BLEU", "chrF2", "exact match", "sentences")
+    return [*_table(headings, rows), "", *signatures, *others]
+
+
+def _serving(card: Mapping[str, Any]) -> list[str]:
+    folder = f"saved_models/{card['task']}/{card['name']}"
+    return [
+        "```",
+        "docker run --rm -p 8500:8500 -p 8501:8501 \\",
+        f'  -v "$PWD/{folder}:/models/{SERVED_AS}" -e MODEL_NAME={SERVED_AS} {SERVER_IMAGE}',
+        'curl -d \'{"instances": ["..."]}\' ' + f"localhost:8501/v1/models/{SERVED_AS}:predict",
+        "```",
+        "",
+        "`pipelines/serving/` has ready files: batching, several models, monitoring, a page to try",
+        "the model on.",
+    ]
+
+
+def _training(card: Mapping[str, Any]) -> list[str]:
+    lines = ["```", card["command"], "```", "", f"- seed {card['seed']}"]
+    if card["scores"]:
+        newest = max(card["scores"].values(), key=lambda score: score["updates"])
+        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target words")
+    lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
+    if card["settings"]:
+        rows = [
+            (f"`{key}`", f"`{_as_text(one['value'])}`", one["origin"])
+            for key, one in card["settings"].items()
+        ]
+        lines += ["", "Settings that are not the task's:", ""]
+        lines += _table(("setting", "value", "from"), rows)
+    versions = ", ".join(f"{package} {version}" for package, version in card["versions"].items())
+    return [*lines, "", f"Versions: {versions}."]
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Returns a Markdown table as lines."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines]
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)

@@ -1,0 +1,205 @@
+"""A model card says what its run's records say, and how to make the model again."""
+
+import json
+import shlex
+
+import pytest
+
+from dtmt_tf.experiment import to_dict
+from dtmt_tf.export.model_card import card_text, model_card
+from tests.toy_experiment import TASK, resolved
+
+VERSIONS = {"python": "3.11.7", "keras": "3.15.1"}
+SCORE = {
+    "bleu": 38.418352,
+    "bleu_signature": "nrefs:1|tok:13a",
+    "chrf": 62.289213,
+    "chrf_signature": "nrefs:1|nc:6",
+    "exact_match": None,
+    "num_sentences": 1000,
+    "checkpoint_steps": [2700, 2850],
+    "training": {"updates": 2850, "minutes_in_updates": 5.5, "target_words": 123456, "seed": 1},
+    "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50, "batch_size": 1},
+}
+
+
+def record_of(*overrides, task=TASK):
+    experiment, origins = resolved(*overrides, task=task)
+    return {"settings": to_dict(experiment), "origins": origins, "versions": VERSIONS}
+
+
+def card_of(record, scores=None, limits=None):
+    return model_card(
+        record,
+        scores or {},
+        name="mine",
+        description="English-German toys",
+        parameters=8953232,
+        checkpoints=[2700, 2850],
+        limits=limits or {},
+    )
+
+
+def section(card, heading):
+    return card_text(card).split(f"## {heading}\n\n")[1].split("\n\n## ")[0]
+
+
+def test_the_card_is_what_json_gives_back():
+    card = card_of(record_of("data.train_source=a.en,b.en"), {"test": SCORE}, {"longest_part": 100})
+    assert json.loads(json.dumps(card, allow_nan=False)) == card
+    expected = {
+        "task": "toy",
+        "name": "mine",
+        "description": "English-German toys",
+        "source_language": "en",
+        "target_language": "de",
+        "reverse": False,
+        "model": "toy8",
+        "parameters": 8953232,
+        "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50},
+        "limits": {"longest_part": 100},
+        "seed": 1,
+        "checkpoints": [2700, 2850],
+        "training_data": ["a.en", "b.en"],
+        "versions": VERSIONS,
+    }
+    assert {key: card[key] for key in expected} == expected
+    assert card["scores"] == {
+        "test": {
+            "bleu": 38.42,
+            "signature": "nrefs:1|tok:13a",
+            "chrf": 62.29,
+            "chrf_signature": "nrefs:1|nc:6",
+            "exact_match": None,
+            "sentences": 1000,
+            "seed": 1,
+            "updates": 2850,
+            "target_words": 123456,
+            "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50},
+            "checkpoints": [2700, 2850],
+            "of_this_model": True,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["training.max_steps=7", "training.learning_rate=1e-5", "model.use_layer_norm=false"],
+        ["model.context_dim=none", "model.cell=gru", "data.train_source=a b.en,c.en"],
+        [
+            *("data.reverse=true", "data.train_source=a.en", "data.train_target=a.de"),
+            *("data.source_language=fr", "data.source_vocab_size=500"),
+        ],
+        [
+            *("data.reverse=true", "data.joint_vocabulary=false", "data.source_vocab_size=50"),
+            *("data.target_vocab_size=60", "decoding.beam_size=2"),
+        ],
+    ],
+)
+def test_the_command_makes_the_same_experiment(overrides):
+    record = record_of(*overrides)
+    command = shlex.split(card_of(record)["command"])
+    start = "python pipelines/train.py --task toy --model toy8 --name mine".split()
+    assert command[: len(start)] == start
+    given = command[len(start) :]
+    assert given[:1] == (["--set"] if overrides else [])
+    assert record_of(*given[1:]) == record
+
+
+def test_settings_are_listed_that_are_not_the_tasks_own():
+    record = record_of("training.max_steps=7", "model.num_heads=2")
+    record["origins"]["model.units"] = "model toy8"
+    assert card_of(record)["settings"] == {
+        "model.units": {"value": 8, "origin": "model toy8"},
+        "model.num_heads": {"value": 2, "origin": "--set"},
+        "training.max_steps": {"value": 7, "origin": "--set"},
+    }
+    text = section(card_of(record), "How it was trained")
+    assert "| `training.max_steps` | `7` | --set |\n" in text
+    assert "Versions: python 3.11.7, keras 3.15.1." in text
+    assert "Settings that" not in section(card_of(record_of()), "How it was trained")
+
+
+def test_folders_of_the_users_machine_stay_there():
+    paths = "data.train_source=/home/me/a.en,b/b.en", "data.extra_tests=/home/me/t"
+    card = card_of(record_of(*paths))
+    assert card["training_data"] == ["a.en", "b/b.en"]
+    assert card["settings"]["data.train_source"]["value"] == ["a.en", "b/b.en"]
+    assert "data.train_source=a.en,b/b.en data.extra_tests=t" in card["command"]
+    assert "/home" not in json.dumps(card) + card_text(card)
+
+
+def test_a_corpus_that_is_no_file_is_named():
+    assert card_of(record_of("data.corpus=cldr"))["training_data"] == ["cldr"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"decoding": {**SCORE["decoding"], "beam_size": 8}},
+        {"checkpoint_steps": [2850]},
+    ],
+)
+def test_scores_of_another_model_are_marked(change):
+    card = card_of(record_of(), {"validation": SCORE, "test": {**SCORE, **change}})
+    assert [score["of_this_model"] for score in card["scores"].values()] == [True, False]
+    beam, updates = (8, "2,700, 2,850") if "decoding" in change else (4, "2,850")
+    text = section(card, "Scores")
+    assert (
+        f"- test was scored with beam size {beam}, length penalty 0.6, extra length 50 and the "
+        f"mean of updates {updates}, unlike this export."
+    ) in text
+    assert "validation was scored" not in text
+
+
+def test_the_text_has_the_scores_with_their_signatures():
+    scores = {"validation": SCORE, "test": {**SCORE, "bleu": 9.0, "exact_match": 98.4}}
+    assert section(card_of(record_of(), scores), "Scores").splitlines() == [
+        "| part | BLEU | chrF2 | exact match | sentences |",
+        "| --- | --- | --- | --- | --- |",
+        "| validation | 38.42 | 62.29 |  | 1,000 |",
+        "| test | 9.00 | 62.29 | 98.40 % | 1,000 |",
+        "",
+        "- BLEU: `nrefs:1|tok:13a`",
+        "- chrF2: `nrefs:1|nc:6`",
+    ]
+
+
+def test_the_text_says_that_there_are_no_scores():
+    card = card_of(record_of())
+    assert card["scores"] == {}
+    assert "None: the model was exported before it was scored." in section(card, "Scores")
+    training = section(card, "How it was trained")
+    assert "- seed 1\n- weights: the mean of updates 2,700, 2,850" in training
+
+
+def test_the_text_says_what_the_model_is():
+    card = card_of(record_of("data.reverse=true"), {"test": SCORE}, {"longest_part": 100})
+    lines = card_text(card).splitlines()
+    assert lines[0] == "# mine, toy"
+    summary = "`toy8` with 8,953,232 parameters from `de` to `en`: English-German toys."
+    assert lines[2] == summary
+    assert "have changed sides" in section(card, "Training data")
+    assert "changed sides" not in card_text(card_of(record_of()))
+    assert section(card, "Limits").splitlines() == [
+        "- longest part: 100",
+        "- Fixed at export: beam size 4, length penalty 0.6, extra length 50 (sub-words that a "
+        "translation may have more than its source).",
+    ]
+    training = section(card, "How it was trained")
+    assert f"```\n{card['command']}\n```" in training
+    assert (
+        "- 2,850 updates, 123,456 target words\n- weights: the mean of updates 2,700, 2,850\n"
+        in (training)
+    )
+    assert "saved_models/toy/mine:/models/dtmt" in section(card, "Serve it")
+    assert "| `score` | `source`, `target` | `log_probability`, `tokens` |" in (
+        section(card, "Signatures")
+    )
+
+
+def test_languages_may_be_unknown():
+    card = card_of(record_of("data.source_language="))
+    assert "from" not in card_text(card).splitlines()[2]
