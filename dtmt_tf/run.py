@@ -161,13 +161,12 @@ class Run:
         The samples are pairs that an exported model is warmed up with; export needs no corpus.
         """
         versions = {name: metadata.version(name) for name in PACKAGES}
-        record = {
-            "settings": to_dict(self.experiment),
-            "origins": dict(self.origins),
-            "versions": {"python": platform.python_version(), **versions},
-        }
+        record = {**self._settings(), "versions": {"python": platform.python_version(), **versions}}
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self._samples()})
+
+    def _settings(self) -> dict[str, Any]:
+        return {"settings": to_dict(self.experiment), "origins": dict(self.origins)}
 
     def _samples(self) -> list[tuple[str, str]]:
         return sample_pairs(*(self.splits.get("validation") or self.splits["train"]))
@@ -385,11 +384,7 @@ class Run:
         return release(
             self.endpoints(model),
             self.folder,
-            {
-                **self._read("experiment.json"),
-                "settings": to_dict(self.experiment),
-                "origins": dict(self.origins),
-            },
+            {**self._read("experiment.json"), **self._settings()},
             self._read("scores.json"),
             description=self.task.description,
             checkpoints=steps,

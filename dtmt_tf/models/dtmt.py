@@ -228,13 +228,16 @@ class DTMT(TranslationModel):
     def annotate(
         self, source_ids: Any, training: bool = False, seeds: Any = None
     ) -> tuple[Any, Any]:
-        """Returns the decoder's first state `[B, H]` and the attention's memory of the sources."""
+        """Returns annotations of the sources `[B, S, 2H]`, zero where padding is, and the mask."""
         mask = ops.not_equal(source_ids, PAD_ID)
         positions = ops.arange(ops.shape(source_ids)[1])
         embedded = self.source_embedding(source_ids, positions, training=training, seeds=seeds)
-        annotations = self.encoder(embedded, mask, training=training, seeds=seeds)
+        return self.encoder(embedded, mask, training=training, seeds=seeds), mask
+
+    def start(self, annotations: Any, mask: Any) -> tuple[Any, Any]:
+        """Returns the decoder's first state `[B, H]` and the attention's memory of the sources."""
         lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)
-        mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)  # padding is zero
+        mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)
         return self.initial_state(mean), self.cell.attention.remember(annotations, mask)
 
     def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:
@@ -250,7 +253,7 @@ class DTMT(TranslationModel):
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
     ) -> Any:
         """See the base class: `[y_{t-1} ; s_t ; c_t]`, `[B, T, E + H + C]`."""
-        state, memory = self.annotate(source_ids, training, seeds)
+        state, memory = self.start(*self.annotate(source_ids, training, seeds))
         embedded = self.shifted_embeddings(target_ids, training, seeds)
         outputs = self.decoder(
             embedded, initial_state=[state, *memory], training=training, seeds=seeds
@@ -259,7 +262,7 @@ class DTMT(TranslationModel):
 
     def encode(self, source_ids: Any) -> tuple[Any, Any]:
         """See the base class."""
-        state, memory = self.annotate(source_ids)
+        state, memory = self.start(*self.annotate(source_ids))
         position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
         return {"state": state[:, None], "position": position}, memory
 
@@ -282,17 +285,16 @@ class DTMT(TranslationModel):
 
     def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
         """See the base class."""
-        mask = ops.not_equal(source_ids, PAD_ID)
+        annotations, mask = self.annotate(source_ids)
+        forward, backward = ops.split(annotations, 2, axis=-1)
+        first, memory = self.start(annotations, mask)
         target_mask = ops.not_equal(target_ids, PAD_ID)
+        shifted = self.shifted_embeddings(target_ids)
+        outputs = self.decoder(shifted, initial_state=[first, *memory])
+        states, context = ops.split(outputs, [self.config.units], axis=-1)
         positions = ops.arange(ops.shape(source_ids)[1])
         embedded = self.source_embedding(source_ids, positions)
-        forward, backward = ops.split(self.encoder(embedded, mask), 2, axis=-1)
-        first, memory = self.annotate(source_ids)
         nothing = ops.zeros_like(forward[:, :1])
-        features = self.features(source_ids, target_ids)
-        shifted, states, context = ops.split(
-            features, [self.config.embedding_dim, self.config.embedding_dim + self.config.units], -1
-        )
         before = {
             "forward": ops.concatenate([nothing, forward[:, :-1]], axis=1),
             "backward": ops.concatenate([backward[:, 1:], nothing], axis=1),
