@@ -32,7 +32,8 @@ def dtype_policy():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Keeps a file's tests, and those that share the workshop, in one process of xdist."""
+    """Keeps a file's tests, and those that share what is costly, in one process of xdist."""
     for item in items:
-        shared = "workshop" if "workshop" in item.fixturenames else item.path.as_posix()
+        costly = [name for name in ("workshop", "served_models") if name in item.fixturenames]
+        shared = costly[0] if costly else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(shared))

@@ -80,11 +80,11 @@ class Endpoints:
 
         The mean over heads, under teacher forcing; what is past the lengths is "" and 0.
         """
-        parts, owners = self.source.encode_parts(text, self.longest)
+        blank = _is_blank(text)
+        parts, owners = self._cut(text, blank)
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
         source = _dense(tf.gather(parts, first))
         found = self._search(source)
-        blank = _is_blank(text)
         length = tf.where(blank, 1, found.lengths[:, 0])
         size = tf.reduce_max(tf.concat([length, [1]], axis=0))
         only_end = tf.one_hot(tf.zeros_like(length), size, EOS_ID, PAD_ID)
@@ -139,7 +139,8 @@ class Endpoints:
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the `best` translations, their scores and lengths, `[B, best]` each."""
-        parts, owners = self.source.encode_parts(text, self.longest)
+        blank = _is_blank(text)
+        parts, owners = self._cut(text, blank)
         ids = _dense(parts)
         if prefixes is None:
             hypotheses = self._search(ids)
@@ -154,12 +155,16 @@ class Endpoints:
         scores /= tf.math.segment_sum(weights, owners)
         lengths = tf.math.segment_sum(hypotheses.lengths, owners)
         missing = tf.math.segment_min(hypotheses.lengths, owners) < 1
-        blank = _is_blank(text)[:, None]
+        blank = blank[:, None]
         return (
             tf.where(blank | missing, "", translations),
             tf.where(blank, 0.0, scores),
             tf.where(blank | missing, 0, lengths),
         )
+
+    def _cut(self, text: tf.Tensor, blank: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Returns ids of parts `[P, (n)]` and the text of each; a blank text has an empty one."""
+        return self.source.encode_parts(tf.where(blank, "", text), self.longest)
 
     def _join(self, ids: tf.Tensor, owners: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
         """Turns ids `[P, K, T]` of parts into strings `[B, K]`."""

@@ -31,6 +31,7 @@ _PROTOTYPES = {
     "TF_LoadLibrary": "psp",
     "TF_DeleteLibraryHandle": "-p",
     "TF_NewBuffer": "p",
+    "TF_NewBufferFromString": "psz",
     "TF_DeleteBuffer": "-p",
     "TF_NewGraph": "p",
     "TF_DeleteGraph": "-p",
@@ -56,7 +57,15 @@ _PROTOTYPES = {
 
 
 class CSessionError(RuntimeError):
-    """A call of the C API failed, or the model has no such signature, input or output."""
+    """A call of the C API failed, or the model has no such signature, input or output.
+
+    Attributes:
+        code: TensorFlow's name of the error, such as `"NOT_FOUND"`.
+    """
+
+    def __init__(self, message: str, code: str = "INVALID_ARGUMENT") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Buffer(ctypes.Structure):
@@ -102,7 +111,7 @@ def call(lib: ctypes.CDLL, name: str, *arguments: Any) -> Any:
         if code:
             message = lib.TF_Message(status).decode(errors="replace")
             label = _CODES[code] if code < len(_CODES) else f"code {code}"
-            raise CSessionError(f"{name} failed, {label}: {message}")
+            raise CSessionError(f"{name} failed, {label}: {message}", label)
         return result
     finally:
         lib.TF_DeleteStatus(status)

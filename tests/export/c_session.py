@@ -87,6 +87,30 @@ class CSession:
         Raises:
             CSessionError: If a name is unknown or the model fails, with TensorFlow's message.
         """
+        tensors = self.run_flat(signature, inputs).items()
+        return {name: _nest(shape, flat) for name, (shape, flat) in tensors}
+
+    def run_flat(
+        self,
+        signature: str,
+        inputs: Mapping[str, Any],
+        outputs: Iterable[str] = (),
+        options: bytes = b"",
+    ) -> dict[str, tuple[list[int], list[Any]]]:
+        """Runs one signature; safe to call from several threads at once.
+
+        Args:
+            signature: Its name.
+            inputs: As `run` takes them.
+            outputs: Names of the wanted outputs; all if empty.
+            options: A serialised `RunOptions` message, which can set a timeout.
+
+        Returns:
+            `{output name: (shape, elements in row-major order)}`.
+
+        Raises:
+            CSessionError: As `run` does; its `code` is DEADLINE_EXCEEDED after a timeout.
+        """
         if signature not in self.signatures:
             raise CSessionError(
                 f"Unknown signature '{signature}'. The model has: {_names(self.signatures)}."
@@ -97,22 +121,26 @@ class CSession:
                 f"Signature '{signature}' takes the inputs: {_names(input_infos)}. "
                 f"Received: {_names(inputs)}."
             )
+        if outputs:
+            output_infos = {name: output_infos[name] for name in outputs}
         feeds = (Output * len(inputs))(*(self._find(input_infos[name][0]) for name in inputs))
         fetches = (Output * len(output_infos))(
             *(self._find(tensor) for tensor, _ in output_infos.values())
         )
         values = (c_void_p * len(inputs))()
         results = (c_void_p * len(output_infos))()
+        run_options = self._lib.TF_NewBufferFromString(options, len(options))
         try:
             for i, (name, value) in enumerate(inputs.items()):
                 values[i] = self._to_tensor(value, input_infos[name][1])
             call(
-                self._lib, "TF_SessionRun", self._session, None, feeds, values, len(values),
+                self._lib, "TF_SessionRun", self._session, run_options, feeds, values, len(values),
                 fetches, results, len(results), None, 0, None
             )  # fmt: skip
-            lists = [self._to_list(result) for result in results if result]
-            return dict(zip(output_infos, lists, strict=True))
+            tensors = [self._to_flat(result) for result in results if result]
+            return dict(zip(output_infos, tensors, strict=True))
         finally:
+            self._lib.TF_DeleteBuffer(run_options)
             # Outputs first: one may share its memory with an input.
             for tensor in filter(None, results):
                 self._lib.TF_DeleteTensor(tensor)
@@ -168,8 +196,8 @@ class CSession:
             (_NUMBERS[dtype] * len(flat)).from_address(data)[:] = flat
         return tensor
 
-    def _to_list(self, tensor: int) -> Any:
-        """Returns a tensor's elements as a list nested to the tensor's rank."""
+    def _to_flat(self, tensor: int) -> tuple[list[int], list[Any]]:
+        """Returns a tensor's shape and its elements."""
         dtype = self._lib.TF_TensorType(tensor)
         if dtype != _STRING and dtype not in _NUMBERS:
             raise CSessionError(f"Outputs of data type number {dtype} cannot be read here.")
@@ -183,10 +211,7 @@ class CSession:
             flat = [self._read_string(address) for address in addresses]
         else:
             flat = list((_NUMBERS[dtype] * count).from_address(data))
-        for i in range(len(shape) - 1, 0, -1):
-            rows, width = math.prod(shape[:i]), shape[i]
-            flat = [flat[row * width : (row + 1) * width] for row in range(rows)]
-        return flat if shape else flat[0]
+        return shape, flat
 
     def _read_string(self, address: int) -> str:
         size = self._lib.TF_StringGetSize(address)
@@ -202,6 +227,14 @@ class CSession:
             for i in range(math.prod(self._shape(tensor))):
                 self._lib.TF_StringDealloc(data + _TSTRING_BYTES * i)
         self._lib.TF_DeleteTensor(tensor)
+
+
+def _nest(shape: list[int], flat: list[Any]) -> Any:
+    """Returns elements as a list nested to the rank of their shape."""
+    for i in range(len(shape) - 1, 0, -1):
+        rows, width = math.prod(shape[:i]), shape[i]
+        flat = [flat[row * width : (row + 1) * width] for row in range(rows)]
+    return flat if shape else flat[0]
 
 
 def _names(names: Iterable[str]) -> str:

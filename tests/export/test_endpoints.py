@@ -150,7 +150,7 @@ def test_the_alignment_is_the_models_attention(endpoints):
             assert "".join(words).replace("▁", " ").strip() == translations[k].strip()
         else:
             assert target[:t] == ["<eos>"]
-        source_ids = endpoints.source.encode([text]).to_tensor()
+        source_ids = endpoints.source.encode([text.strip()]).to_tensor()
         pieces = outputs["target_subwords"][k, :t]
         ids = endpoints.target.tokenizer.string_to_id(pieces)
         target_ids = tf.where(pieces == "", 0, ids)  # random weights may find <pad> likely

@@ -1,0 +1,274 @@
+"use strict";
+
+// The page: what the user does, and what is shown. What users and servers send is inserted as text,
+// never as HTML. Plain scripts, not modules, so that the page also works as a file.
+
+const TYPING_PAUSE = 400; // milliseconds
+const LINES_A_REQUEST = 16;
+
+const $ = (id) => document.getElementById(id);
+
+let card = null; // of the chosen model: signatures, info; null until loaded
+let shown = 0; // the sentence whose details are shown
+let detailed = ""; // the sentence whose details were asked for last
+const known = new Map(); // of the chosen model: sentence -> translation and answers by signature
+const runs = {}; // kind of work -> AbortController of its newest run
+let timer = 0; // of the next translation
+
+// ---- Settings.
+
+function useSettings(event) {
+  event.preventDefault();
+  saveSettings($("server").value, $("models").value);
+  showSettings(false);
+  $("settings-button").focus();
+  listModels();
+}
+
+function showSettings(open) {
+  $("settings").hidden = !open;
+  $("settings-button").setAttribute("aria-expanded", open);
+  if (open) {
+    $("server").value = settings.server;
+    $("models").value = settings.models.join(", ");
+    $("server").focus();
+  }
+}
+
+function listModels() {
+  const before = $("model").value;
+  $("model").replaceChildren(...settings.models.map((name) => new Option(name, name)));
+  $("model").value = settings.models.includes(before) ? before : settings.models[0];
+  changeModel();
+}
+
+function changeModel() {
+  settings.model = $("model").value;
+  card = null;
+  known.clear();
+  showCard({});
+  showSentences([]);
+  translate();
+}
+
+// ---- Translating.
+
+/** Starts a run of this kind and ends the one before, whose answers then count no more. */
+function start(kind) {
+  runs[kind]?.abort();
+  runs[kind] = new AbortController();
+  return runs[kind].signal;
+}
+
+const sentencesOf = (text) => text.split("\n").filter((line) => line.trim());
+
+async function translate() {
+  clearTimeout(timer);
+  const signal = start("translation");
+  runs.details?.abort();
+  const sentences = sentencesOf($("source").value);
+  try {
+    if (!card) {
+      if ($("trouble").hidden) say(`Asking for “${settings.model}” …`);
+      card = await loadCard(signal);
+      showCard(card.info);
+    }
+    const seconds = await translateAll(sentences, signal);
+    $("trouble").hidden = true;
+    say(seconds === null ? "" : `${seconds.toFixed(2)} s`);
+  } catch (error) {
+    if (!signal.aborted) complain(error);
+  }
+}
+
+/** Translates what is not known yet, a few lines a request; returns the seconds that took. */
+async function translateAll(sentences, signal) {
+  const missing = [...new Set(sentences)].filter((sentence) => !known.has(sentence));
+  if (missing.length && !card.signatures.serving_default)
+    throw new Trouble(
+      `“${settings.model}” has no signature “serving_default”, so it can not translate.`,
+      "Choose another model, or export this one anew with pipelines/export.py.",
+    );
+  const begin = performance.now();
+  for (let done = 0; done < missing.length; done += LINES_A_REQUEST) {
+    say(`Translating …${done ? ` ${done} of ${missing.length} lines` : ""}`);
+    const part = missing.slice(done, done + LINES_A_REQUEST);
+    const rows = await predict("serving_default", part, signal);
+    const translations = rows.map((row) => row?.translation ?? row); // a lone output has no name
+    if (!translations.every((text) => typeof text === "string")) throw badAnswer();
+    part.forEach((sentence, k) => known.set(sentence, { translation: translations[k] }));
+    showSentences(sentences);
+  }
+  if (!missing.length) showSentences(sentences);
+  return missing.length ? (performance.now() - begin) / 1000 : null;
+}
+
+/** Asks for n-best list and alignment of the sentence shown, where the model has them. */
+async function loadDetails(sentence) {
+  if (sentence === detailed && !runs.details.signal.aborted) return; // on its way, or there
+  detailed = sentence;
+  const signal = start("details");
+  const entry = known.get(sentence);
+  const { signatures } = card;
+  const load = async (signature, read, show) => {
+    if (signatures[signature] && !entry[signature])
+      entry[signature] = read((await predict(signature, [sentence], signal))[0]);
+    show(entry[signature], entry.translation);
+  };
+  try {
+    await Promise.all([
+      load("translate_nbest", readHypotheses, showHypotheses),
+      load("align", readAlignment, showAlignment),
+    ]);
+  } catch (error) {
+    if (!signal.aborted) complain(error);
+  }
+}
+
+function readHypotheses(row) {
+  const { translations, scores, lengths } = row ?? {};
+  if (![translations, scores, lengths].every(Array.isArray)) throw badAnswer();
+  return translations
+    .map((text, k) => ({ text, score: scores[k], length: lengths[k] }))
+    .filter((hypothesis) => hypothesis.length > 0);
+}
+
+function readAlignment(row) {
+  const { source_subwords, target_subwords, attention, source_length, target_length } = row ?? {};
+  if (![source_subwords, target_subwords, attention].every(Array.isArray)) throw badAnswer();
+  return {
+    translation: row.translation,
+    source: source_subwords.slice(0, source_length),
+    target: target_subwords.slice(0, target_length),
+    attention: attention.slice(0, target_length).map((weights) => weights.slice(0, source_length)),
+  };
+}
+
+// ---- Showing.
+
+function element(name, className, ...children) {
+  const result = document.createElement(name);
+  result.className = className ?? "";
+  result.append(...children);
+  return result;
+}
+
+function say(text) {
+  $("status").textContent = text;
+}
+
+function complain(error) {
+  const trouble =
+    error instanceof Trouble ? error : new Trouble(`This page failed: ${error}`, "Reload it.");
+  say("");
+  $("trouble-what").textContent = trouble.message;
+  $("trouble-next").textContent = trouble.next;
+  $("trouble").hidden = false;
+  card = null; // the server may come back with another model
+  if (trouble.retry) timer = setTimeout(translate, RETRY_PAUSE);
+}
+
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
+function showCard(info) {
+  const { source_language: source, target_language: target } = info;
+  $("source-language").textContent = source ? languageName(source) : "Text";
+  $("target-language").textContent = target ? languageName(target) : "Translation";
+  for (const id of ["source", "source-words"]) $(id).lang = source ?? "";
+  for (const id of ["translation", "target-words"]) $(id).lang = target ?? "";
+  const facts = [];
+  const breakable = (text) => text.split(/(?<=\|)/).flatMap((part) => [part, element("wbr")]);
+  const add = (name, ...values) =>
+    facts.push(element("div", "", element("dt", "", name), element("dd", "", ...values)));
+  if (info.task) add("Task", info.task);
+  if (source && target) add("Languages", `${languageName(source)} → ${languageName(target)}`);
+  if (info.model) add("Architecture", info.model);
+  if (info.parameters) add("Parameters", Number(info.parameters).toLocaleString("en"));
+  for (const [split, score] of Object.entries(info.scores ?? {}))
+    if (Number.isFinite(score?.bleu))
+      add(
+        `BLEU, ${split}`,
+        score.bleu.toFixed(2),
+        score.of_this_model === false ? " (of other weights or another search)" : "",
+        element("small", "", ...breakable(String(score.signature ?? ""))),
+      );
+  add("Server", settings.server);
+  $("about").querySelector("dl").replaceChildren(...facts);
+}
+
+/** Shows the sentences' translations so far, and the details of one of them. */
+function showSentences(sentences) {
+  shown = Math.max(0, Math.min(shown, sentences.length - 1));
+  const lines = $("translation").children;
+  while (lines.length > sentences.length) $("translation").lastChild.remove();
+  sentences.forEach((sentence, k) => {
+    if (!lines[k]) {
+      $("translation").append(element("p"));
+      lines[k].dir = "auto";
+      lines[k].addEventListener("click", () => goTo(k));
+    }
+    const text = known.get(sentence)?.translation ?? "…";
+    if (lines[k].textContent !== text) lines[k].textContent = text; // the rest is not read out anew
+    lines[k].classList.toggle("shown", k === shown && sentences.length > 1);
+  });
+  $("translation").classList.remove("stale");
+  $("sentences").hidden = sentences.length < 2;
+  $("position").textContent = `Sentence ${shown + 1} of ${sentences.length}`;
+  $("previous").disabled = shown === 0;
+  $("next").disabled = shown >= sentences.length - 1;
+  if (known.has(sentences[shown])) loadDetails(sentences[shown]);
+  else for (const id of ["hypotheses", "alignment"]) $(id).hidden = true;
+}
+
+function goTo(k) {
+  shown = k;
+  translate(); // what is known is not asked for again
+}
+
+function showHypotheses(hypotheses) {
+  $("hypotheses").hidden = !hypotheses?.length;
+  $("hypotheses").classList.remove("stale");
+  const items = (hypotheses ?? []).map(({ text, score }) => {
+    const words = element("span", "", text);
+    words.dir = "auto";
+    const number = element("data", "", Number(score).toFixed(3).replace("-", "−"));
+    number.value = score;
+    return element("li", "", words, number);
+  });
+  $("hypotheses").querySelector("ol").replaceChildren(...items);
+}
+
+// ---- What the user does.
+
+$("source").addEventListener("input", () => {
+  for (const run of Object.values(runs)) run.abort();
+  for (const id of ["translation", "hypotheses", "alignment"]) $(id).classList.add("stale");
+  const before = $("source").value.slice(0, $("source").selectionStart);
+  shown = sentencesOf(before).length - 1; // the line that is written shows its details
+  clearTimeout(timer);
+  timer = setTimeout(translate, TYPING_PAUSE);
+});
+
+function translateAnew() {
+  known.clear();
+  translate();
+}
+
+$("source").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateAnew();
+});
+$("translate").addEventListener("click", translateAnew);
+$("again").addEventListener("click", translateAnew);
+$("model").addEventListener("change", changeModel);
+$("previous").addEventListener("click", () => goTo(shown - 1));
+$("next").addEventListener("click", () => goTo(shown + 1));
+$("settings-button").addEventListener("click", () => showSettings($("settings").hidden));
+$("settings").addEventListener("submit", useSettings);
+
+listModels();

@@ -1,0 +1,86 @@
+"""A translator with random weights and a toy, served once for all tests of this folder."""
+
+import shutil
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.export import Endpoints, export_saved_model
+from dtmt_tf.models import TransformerConfig
+from dtmt_tf.text import Vocabulary
+from tests.cells.twin import randomise
+from tests.serving.calls import LINES
+from tests.serving.running import running_double
+from tests.serving.toy import save_toy
+
+
+@pytest.fixture(scope="session")
+def served_models(tmp_path_factory):
+    """Folders with versions, by name: `translator`, whose newest version is 2, and `toy`."""
+    folder = tmp_path_factory.mktemp("served")
+    vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=40))
+    size = vocabulary.source.size
+    config = TransformerConfig(8, 12, 2, 1, 2)
+    model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
+    decoding = DecodingConfig(beam_size=3, extra_length=5)
+    translator = folder / "translator"
+    version = export_saved_model(
+        Endpoints(model, vocabulary, decoding, 20, "en"),
+        translator,
+        {"task": "toy", "notes": "x" * 2000},
+        {},
+    )
+    version.rename(translator / "2")
+    (translator / "1").mkdir()  # older, so a server does not even look at it
+    shutil.copytree(translator / "2", translator / "3.partial")
+    save_toy(folder / "toy")
+    return {"translator": translator, "toy": folder / "toy"}
+
+
+@pytest.fixture(scope="session")
+def double(served_models):
+    """The server without batching."""
+    with running_double(served_models) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def batching_double(served_models):
+    """The server with batching, where a request waits half a second for others, and is given up
+    after two.
+    """
+    options = ("--batch-sizes=1,4,16", "--batch-timeout-micros=500000", "--rest-timeout-ms=2000")
+    with running_double(served_models, *options) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def in_python(served_models):
+    """The translator's signatures as Python loads them: `in_python(signature, **inputs)`."""
+    loaded = tf.saved_model.load(str(served_models["translator"] / "2"))
+
+    def call(signature, **inputs):
+        tensors = {name: tf.constant(value, tf.string) for name, value in inputs.items()}
+        outputs = loaded.signatures[signature](**tensors)
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    call.signatures = loaded.signatures
+    return call
+
+
+@pytest.fixture(scope="session")
+def stub(double):
+    """The official client of PredictionService."""
+    with grpc.insecure_channel(double.grpc) as channel:
+        yield prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+
+@pytest.fixture(scope="session")
+def batching_stub(batching_double):
+    """The official client of the server with batching."""
+    with grpc.insecure_channel(batching_double.grpc) as channel:
+        yield prediction_service_pb2_grpc.PredictionServiceStub(channel)

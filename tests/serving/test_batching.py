@@ -1,0 +1,129 @@
+"""Requests that the server joins get what each gets alone."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+import requests
+
+from tests.serving.calls import LINES, TEXTS, arrays, assert_same, predict_request
+
+
+def _at_once(stub, messages):
+    """Sends requests side by side; returns the outputs of each."""
+    with ThreadPoolExecutor(len(messages)) as pool:
+        responses = pool.map(lambda message: stub.Predict(message, timeout=100), messages)
+        return [arrays(response) for response in responses]
+
+
+def _code(stub, request):
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Predict(request, timeout=100)
+    return caught.value.code().name
+
+
+def test_a_batch_is_padded_with_the_first_row_of_the_last_request(batching_stub):
+    texts = [["one", "two"], ["three"]]
+    messages = [predict_request("toy", "batch", text=text) for text in texts]
+    first, second = _at_once(batching_stub, messages)
+    assert first["size"].tolist() == [4, 4]
+    assert second["size"].tolist() == [4]
+    assert first["last"].tolist() == [second["last"][0]] * 2
+    assert second["last"][0] in (b"one", b"three")
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (2, 4), (4, 4), (5, 16), (16, 16)])
+def test_a_request_alone_is_padded_to_an_allowed_size(batching_stub, rows, size):
+    request = predict_request("toy", "batch", text=[f"row {k}" for k in range(rows)])
+    outputs = arrays(batching_stub.Predict(request, timeout=100))
+    assert outputs["size"].tolist() == [size] * rows
+    last = b"row 0" if size > rows else b"row %d" % (rows - 1)
+    assert outputs["last"].tolist() == [last] * rows
+
+
+def test_a_full_batch_does_not_wait_and_the_rest_make_another(batching_stub):
+    messages = [predict_request("toy", "batch", text=["x"] * 9) for _ in range(2)]
+    first, second = _at_once(batching_stub, messages)  # 18 rows do not fit
+    assert first["size"].tolist() == second["size"].tolist() == [16] * 9
+
+
+def test_requests_of_another_signature_or_other_outputs_are_not_joined(batching_stub):
+    messages = [
+        predict_request("toy", "batch", text=["a", "b"]),
+        predict_request("toy", "batch", outputs=["size"], text=["a"]),
+        predict_request("toy", "grid", text=["a"]),
+    ]
+    whole, sizes, grid = _at_once(batching_stub, messages)
+    assert whole["size"].tolist() == [4, 4]
+    assert_same(sizes, {"size": [1]})
+    assert grid["grid"].tolist() == [[b"a"] * 5]
+
+
+def test_joined_requests_get_what_each_gets_alone(batching_stub, in_python):
+    random_ = random.Random(5)
+    for signature in ("translate", "score"):
+        _, names = in_python.signatures[signature].structured_input_signature
+        chosen = [random_.choices(range(len(LINES)), k=k) for k in (1, 5, 2, 3, 1, 7, 4, 1)]
+        inputs = [{name: [TEXTS[name][k] for k in rows] for name in names} for rows in chosen]
+        messages = [predict_request("translator", signature, **values) for values in inputs]
+        results = _at_once(batching_stub, messages)
+        for values, outputs in zip(inputs, results, strict=True):
+            assert_same(outputs, in_python(signature, **values), f"{signature} {values}")
+
+
+def test_joined_alignments_differ_in_padding_alone(batching_stub, in_python):
+    texts = [[LINES[1]], [LINES[0], LINES[3]]]
+    messages = [predict_request("translator", "align", text=text) for text in texts]
+    for text, outputs in zip(texts, _at_once(batching_stub, messages), strict=True):
+        expected = in_python("align", text=text)
+        _, t, s = expected["attention"].shape
+        assert not outputs["attention"][:, t:].any() and not outputs["attention"][:, :, s:].any()
+        outputs["attention"] = outputs["attention"][:, :t, :s]
+        outputs["source_subwords"] = outputs["source_subwords"][:, :s]
+        outputs["target_subwords"] = outputs["target_subwords"][:, :t]
+        assert_same(outputs, expected)
+
+
+@pytest.mark.parametrize(
+    ("code", "request_"),
+    [
+        ("INVALID_ARGUMENT", predict_request("toy", "batch", text=["x"] * 17)),
+        ("INVALID_ARGUMENT", predict_request("toy", "batch", text="no row")),
+        ("INVALID_ARGUMENT", predict_request("translator", "score", source=["a"], target=[])),
+        ("FAILED_PRECONDITION", predict_request("toy", "total", text=["x"])),
+    ],
+)
+def test_what_cannot_be_joined_or_cut_is_refused(batching_stub, code, request_):
+    assert _code(batching_stub, request_) == code
+
+
+def test_no_rows_give_no_rows(batching_stub):
+    outputs = arrays(batching_stub.Predict(predict_request("toy", "grid", text=[]), timeout=100))
+    assert outputs["grid"].shape == (0, 5)
+
+
+def test_one_bad_request_fails_its_batch_and_no_other(batching_stub):
+    messages = [predict_request("toy", "count", text=[text]) for text in ("3", "no number")]
+    with ThreadPoolExecutor() as pool:
+        codes = list(pool.map(lambda message: _code(batching_stub, message), messages))
+    assert codes == ["INVALID_ARGUMENT"] * 2
+    outputs = arrays(batching_stub.Predict(predict_request("toy", "count", text=["3"])))
+    assert outputs["last"].tolist() == [3]
+
+
+def test_a_deadline_stops_the_session(batching_stub, batching_double):
+    request = predict_request("toy", "count", text=[str(10**15)])
+    with pytest.raises(grpc.RpcError) as caught:
+        batching_stub.Predict(request, timeout=1.0)
+    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    body = {"signature_name": "count", "instances": [str(10**15)]}
+    with requests.Session() as session:
+        session.trust_env = False
+        url = f"{batching_double.rest}/v1/models/toy:predict"
+        assert session.post(url, json=body, timeout=20).status_code == 504
+    # the queue of this signature has one worker: it must be free again
+    request = predict_request("toy", "count", text=["7"])
+    outputs = arrays(batching_stub.Predict(request, timeout=20))
+    np.testing.assert_array_equal(outputs["last"], [7])
