@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quality setup setup-dev format lint types check
+.PHONY: demo test quality load setup setup-dev format lint types check
 
 demo: setup ## Train the embedded default, score it, export it, translate with it.
 	$(BIN)/python pipelines/train.py --name demo --restart
@@ -25,6 +25,9 @@ check: test
 
 quality: setup ## Train the recommended Multi30k settings anew; fail below the published mean. Takes an hour or more.
 	$(BIN)/python pipelines/quality.py
+
+load: setup-dev ## 20,000 requests of 16 clients through the exported model in MODEL=saved_models/<task>/<name>; LINES=a file to send.
+	$(BIN)/python -m tests.serving.load --model-dir $(MODEL) --lines $(LINES)
 
 setup: .venv/.installed
 setup-dev: .venv/.installed-dev

@@ -100,6 +100,7 @@ class TrainingConfig:
     output_dropout_rate: float = 0.3  # the layer before prediction
     candidate_dropout_rate: float = 0.1  # every cell's candidate, fresh at each step
     subword_dropout_rate: float = 0.0  # merges left out when a training sentence is cut up
+    r_drop_alpha: float = 0.0  # weight of R-Drop; above 0 each batch is read twice, twice the cost
     learning_rate: float = 1e-4  # lr0
     schedule_replicas: int = 8  # n of schedule (17), whatever devices are present
     schedule_warmup: int = 50  # p: the peak n * lr0 is reached after n * p updates
@@ -145,7 +146,7 @@ class TrainingConfig:
         ):
             value = getattr(self, name)
             _require(value >= 1, f"`training.{name}` should be at least 1. Received: {value}.")
-        for name in ("seed", "learning_rate_floor", "patience"):
+        for name in ("seed", "learning_rate_floor", "patience", "r_drop_alpha"):
             value = getattr(self, name)
             _require(value >= 0, f"`training.{name}` should not be negative. Received: {value}.")
         for name in ("learning_rate", "adam_epsilon", "clip_norm"):

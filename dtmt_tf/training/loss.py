@@ -55,3 +55,19 @@ def smoothed_cross_entropy(
 
     smoothed, plain = losses(logits)
     return smoothed - smoothing_constant(vocab_size, smoothing), plain
+
+
+def disagreement(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    """How far two passes over the same words, with other dropout masks, are apart.
+
+    The mean of both Kullback-Leibler divergences, of R-Drop (Liang et al., 2021, Eq. (2)).
+
+    Args:
+        logits: Scores of one pass, `[N, V]`.
+        others: Those of the other.
+
+    Returns:
+        `[N]`, in nats.
+    """
+    p, q = tf.nn.log_softmax(logits), tf.nn.log_softmax(others)
+    return tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=-1) / 2

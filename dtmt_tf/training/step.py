@@ -11,7 +11,7 @@ from dtmt_tf.cells import products_in
 from dtmt_tf.config import PAD_ID, TrainingConfig
 from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.training.loss import smoothed_cross_entropy
+from dtmt_tf.training.loss import disagreement, smoothed_cross_entropy
 from dtmt_tf.training.optimizer import ReducedAdam
 
 
@@ -100,6 +100,9 @@ class TrainingStep:
     def _slice_sums(self, source_ids: tf.Tensor, target_ids: tf.Tensor, k: Any) -> Any:
         """Returns loss, cross entropy, words and gradients of slice k, all summed over words."""
         source_ids, target_ids = source_ids[k :: self.slices], target_ids[k :: self.slices]
+        alpha = self.training.r_drop_alpha
+        copies = 2 if alpha else 1
+        source_ids, target_ids = (tf.tile(ids, [copies, 1]) for ids in (source_ids, target_ids))
         step = tf.cast(self.optimizer.iterations, tf.int64)
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
         with tf.GradientTape() as tape, products_in(self.training.precision):
@@ -109,12 +112,14 @@ class TrainingStep:
             losses, plain = smoothed_cross_entropy(
                 logits, tf.boolean_mask(target_ids, real), self.training.label_smoothing
             )
-            loss = tf.reduce_sum(losses)
+            loss = tf.reduce_sum(losses) / copies
+            if alpha:
+                loss += alpha / 2 * tf.reduce_sum(disagreement(*tf.split(logits, 2)))
         gradients = tape.gradient(loss, self.weights)
         return (
             loss,
-            tf.reduce_sum(plain),
-            tf.cast(tf.size(losses), tf.float32),
+            tf.reduce_sum(plain) / copies,
+            tf.cast(tf.size(losses) / copies, tf.float32),
             [tf.convert_to_tensor(gradient) for gradient in gradients],
         )
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.training import TrainingStep
+from dtmt_tf.training import loss as loss_module
+from dtmt_tf.training import step as step_module
 from tests.reference import numpy_dtmt as ref
 
 CLIPPING = 0.05  # far below the gradients' norm, about 0.2
@@ -111,3 +113,34 @@ def test_bfloat16_products_train_alike():
         difference = np.abs(other.gradient_norms - update.gradient_norms)
         assert 0 < difference.max() < 0.05 * np.max(update.gradient_norms)
         assert float(other.loss) == pytest.approx(float(update.loss), abs=0.02)
+
+
+def test_r_drop_without_dropout_changes_nothing():
+    weights, updates = train(["CPU:0"], PLAIN)
+    others, again = train(["CPU:0"], dataclasses.replace(PLAIN, r_drop_alpha=5.0))
+    np.testing.assert_allclose(others, weights, atol=1e-5)
+    for update, other in zip(updates, again, strict=True):
+        assert float(other.tokens) == float(update.tokens)
+        assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
+
+
+def test_r_drop_adds_the_disagreement_of_two_passes(monkeypatch):
+    seen = []
+
+    def spy(logits, others):
+        values = loss_module.disagreement(logits, others)
+        seen.append((logits, others, values))
+        return values
+
+    monkeypatch.setattr(step_module, "disagreement", spy)
+    monkeypatch.setattr(tf, "function", lambda function, **_: function)  # to see values
+    _, (alone, *_) = train(["CPU:0"], dataclasses.replace(DROPPING, r_drop_alpha=1e-9))
+    first, other, _ = seen[0]
+    p, q = (ref.log_softmax(logits.numpy().astype(float)) for logits in (first, other))
+    divergences = (np.exp(p) * (p - q)).sum(-1), (np.exp(q) * (q - p)).sum(-1)
+    assert np.mean(divergences) > 1e-5  # the masks differ
+    expected = 1000 / 2 * np.sum(divergences) / 2  # alpha / 2 of their mean
+    _, (update, *_) = train(["CPU:0"], dataclasses.replace(DROPPING, r_drop_alpha=1000.0))
+    added = (float(update.loss) - float(alone.loss)) * float(update.tokens)
+    assert added == pytest.approx(expected, rel=1e-3)
+    assert float(update.cross_entropy) == pytest.approx(float(alone.cross_entropy), abs=1e-6)
