@@ -35,7 +35,13 @@ class Experiment:
     evaluation: EvaluationConfig
 
 
-SECTIONS = ("model", "data", "training", "decoding", "evaluation")
+_KINDS: dict[str, Any] = {
+    "data": DataConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+    "evaluation": EvaluationConfig,
+}
+SECTIONS = ("model", *_KINDS)
 
 
 def resolve(
@@ -157,28 +163,28 @@ def to_dict(experiment: Experiment) -> dict[str, Any]:
     return values
 
 
+def defaults(model_class: type[ModelConfig]) -> dict[str, Any]:
+    """Returns every setting's default, as `to_dict` writes settings.
+
+    They stand for settings that a run of an earlier version did not have: a new setting's default
+    is what the code did before.
+    """
+    kinds = {**_KINDS, "model": model_class}
+    values = {name: dataclasses.asdict(kind()) for name, kind in kinds.items()}
+    return dict(json.loads(json.dumps(values)))
+
+
 def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Experiment:
-    """Rebuilds what `to_dict` took apart.
+    """Rebuilds what `to_dict` took apart; settings that are missing have their defaults.
 
     Raises:
-        UserError: If a setting is unknown or missing, as in a file of another version.
+        UserError: If a setting is unknown, as in a file of a later version.
     """
-    kinds = {
-        "model": model_class,
-        "data": DataConfig,
-        "training": TrainingConfig,
-        "decoding": DecodingConfig,
-        "evaluation": EvaluationConfig,
-    }
     try:
         sections: dict[str, Any] = {
-            name: kind(
-                **{item.name: _frozen(values[name][item.name]) for item in dataclasses.fields(kind)}
-            )
-            for name, kind in kinds.items()
+            name: kind(**{key: _frozen(value) for key, value in values[name].items()})
+            for name, kind in {**_KINDS, "model": model_class}.items()
         }
-        for name, kind in kinds.items():
-            kind(**values[name])  # refuses what it does not know
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
     except (KeyError, TypeError) as error:
         raise UserError(f"The saved settings do not fit this version: {error}.") from error

@@ -23,7 +23,7 @@ from dtmt_tf.data.statistics import HEADER, describe
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
-from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
+from dtmt_tf.experiment import Experiment, defaults, from_dict, to_dict, with_overrides
 from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.models import MODELS, TranslationModel
@@ -275,6 +275,7 @@ class Run:
             validate if validation else None,
             lambda at: self._inspect(model, summaries, at),
             to_dict(experiment),
+            defaults(type(experiment.model)),
             data.max_length,
             data.max_tokens_per_batch,
         )

@@ -5,7 +5,7 @@ import pytest
 
 from dtmt_tf.config import DecodingConfig, EvaluationConfig, differences
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import SECTIONS, from_dict, show, to_dict
+from dtmt_tf.experiment import SECTIONS, defaults, from_dict, show, to_dict
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
 # The other direction.
@@ -84,11 +84,14 @@ def test_a_missing_section_is_refused_by_name(missing):
         from_dict(values, ToyConfig)
 
 
-def test_a_missing_setting_is_refused():
-    values = to_dict(resolved("training.seed=7")[0])
+def test_a_setting_that_an_earlier_version_did_not_have_is_its_default():
+    experiment = resolved("training.seed=7")[0]
+    values = to_dict(experiment)
+    del values["training"]["adam_beta_1"]
+    assert from_dict(values, ToyConfig) == experiment
     del values["training"]["seed"]
-    with pytest.raises(UserError, match="do not fit this version.*seed"):
-        from_dict(values, ToyConfig)
+    assert from_dict(values, ToyConfig).training.seed == 1
+    assert defaults(ToyConfig)["training"]["seed"] == 1
 
 
 def test_saved_values_out_of_range_are_refused():

@@ -49,6 +49,7 @@ class Trainer:
         validate: Returns scores (with "bleu") and sample translations of the present weights.
         inspect: Writes gate statistics and attention of the present weights for a step.
         settings: The whole experiment as plain values; a run resumes only under equal ones.
+        defaults: What stands for those that a checkpoint of an earlier version does not have.
         max_length: Longest training pair, in sub-words.
         max_tokens: Padded positions of one slice of a batch.
     """
@@ -62,6 +63,7 @@ class Trainer:
         validate: Callable[[], tuple[dict[str, float], Samples]] | None,
         inspect: Callable[[int], None],
         settings: Mapping[str, Any],
+        defaults: Mapping[str, Any],
         max_length: int,
         max_tokens: int,
     ) -> None:
@@ -78,6 +80,7 @@ class Trainer:
         # What the position in the data stands on, beside the settings.
         conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
         self.settings = {**settings, "conditions": conditions}
+        self.defaults = defaults
         self.history: list[dict[str, Any]] = []
         self.step = 0
         self._clock = _Clock()
@@ -93,7 +96,10 @@ class Trainer:
         if not steps:
             return 0
         checkpoint = self.checkpoints.load(steps[-1])
-        changes = differences(checkpoint.settings, self.settings)
+        saved = dict(checkpoint.settings)
+        for section, values in self.defaults.items():
+            saved[section] = {**values, **saved[section]}
+        changes = differences(saved, self.settings)
         if changes:
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "

@@ -71,6 +71,7 @@ def make_trainer(folder, training=TRAINING, stop_after=None, validate=None):
         lambda step: None,
         {"training": dataclasses.asdict(training)} | dict.fromkeys(
             ("model", "data", "decoding", "evaluation"), {}),
+        {"training": dataclasses.asdict(TrainingConfig())},
         16,
         128,
     )  # fmt: skip
@@ -150,6 +151,16 @@ def test_changed_settings_are_refused_and_listed(tmp_path):
     changed = make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=1, clip_norm=1.0))
     with pytest.raises(UserError, match=r"training.clip_norm: 5.0 -> 1.0"):
         changed.restore()
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on_with_the_defaults(tmp_path):
+    short = dataclasses.replace(TRAINING, max_steps=1)
+    first = make_trainer(tmp_path, short)
+    del first.settings["training"]["r_drop_alpha"]  # which that version did not have
+    first.run()
+    assert make_trainer(tmp_path, short).restore() == 1
+    with pytest.raises(UserError, match=r"training.r_drop_alpha: 0.0 -> 5.0"):
+        make_trainer(tmp_path, dataclasses.replace(short, r_drop_alpha=5.0)).restore()
 
 
 def test_training_ends_when_bleu_no_longer_rises(tmp_path):
