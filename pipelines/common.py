@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,12 +67,14 @@ def add_folders(group: argparse._ActionsContainer) -> None:
     )
 
 
-def start_tensorflow(devices: Sequence[str] = ()) -> None:
+def start_tensorflow(devices: Sequence[str] = (), threads: tuple[int, int] | None = None) -> None:
     """Imports and starts TensorFlow without the lines it writes whatever its log level is.
 
     Args:
         devices: Devices that are asked for; with `CPU:0 CPU:1` and so on the processor is divided
             into as many logical devices, its cores shared out among them.
+        threads: Between operations and within one, 0 for TensorFlow's own number; by default what
+            suits these models on a processor.
 
     Raises:
         UserError: If one of the devices is not there.
@@ -88,8 +90,9 @@ def start_tensorflow(devices: Sequence[str] = ()) -> None:
             here = hasattr(os, "sched_getaffinity")
             cores = len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1
             parts = max(2, processors)
-            tf.config.threading.set_inter_op_parallelism_threads(parts)
-            tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // parts))
+            between, within = threads or (parts, max(1, cores // parts))
+            tf.config.threading.set_inter_op_parallelism_threads(between)
+            tf.config.threading.set_intra_op_parallelism_threads(within)
         if processors > 1:
             tf.config.set_logical_device_configuration(
                 tf.config.list_physical_devices("CPU")[0],
@@ -152,6 +155,29 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     task = _choose(args.task, TASKS, "task")
     name = args.model or task.model
     return resolve(task, name, _choose(name, MODELS, "model"), args.set)
+
+
+def read_text(path: Path | None) -> list[str]:
+    """Returns the lines of a file, or of standard input if there is none."""
+    from dtmt_tf.data.corpus import read_lines
+
+    if path:
+        return read_lines(path)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    return lines if text else []
+
+
+def write_text(path: Path | None, lines: Iterable[str]) -> None:
+    """Writes lines to a file, whole or not at all, or to standard output if there is none."""
+    from dtmt_tf.files import write_atomically
+
+    output = "".join(line.replace("\n", " ") + "\n" for line in lines).encode()
+    if path:
+        write_atomically(path, output)
+    else:
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
 
 
 def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]

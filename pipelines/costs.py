@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-import common
+import corpora
+import numpy as np
+import timing
+import updates
 from rows import ROWS
 
 from dtmt_tf.experiment import Experiment
@@ -57,41 +58,26 @@ def _line(row: str, cells: Any) -> str:
 
 def _elsewhere(function: Any, experiment: Experiment) -> Any:
     """Returns a function's value, found in a process of its own; none if it is killed."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, common.start_tensorflow) as pool:
+    with timing.process() as pool:
         try:
             return pool.submit(function, experiment).result()
         except BrokenProcessPool:
             return None
 
 
-def _sizes(experiment: Experiment) -> tuple[int, int]:
-    data = experiment.data
-    source = data.source_vocab_size
-    return source, source if data.joint_vocabulary else data.target_vocab_size
-
-
 def _parameters(experiment: Experiment) -> int:
     import tensorflow as tf
 
     with tf.Graph().as_default():  # weights without memory
-        model = experiment.model.build(*_sizes(experiment), experiment.training)
+        model = experiment.model.build(*corpora.sizes(experiment), experiment.training)
         return sum(model.parameter_counts().values())
 
 
 def _seconds(experiment: Experiment) -> float:
     """Returns the seconds of the fastest update."""
-    import numpy as np
-    import tensorflow as tf
-
-    from dtmt_tf.training import TrainingStep
-
-    training, data = experiment.training, experiment.data
-    strategy = tf.distribute.MirroredStrategy()
-    sizes = _sizes(experiment)
-    with strategy.scope():
-        model = experiment.model.build(*sizes, training)
-    step = TrainingStep(model, training, strategy)
+    data = experiment.data
+    sizes = corpora.sizes(experiment)
+    step = updates.training_step(experiment, sizes)
     length = min(LENGTH, data.max_length)
     sentences = max(1, data.max_tokens_per_batch // length) * step.slices
     random = np.random.default_rng(0)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dtmt_tf.run import Run
 
 RECORDS = common.ROOT / "pipelines" / "results"
+BENCHMARK = "benchmark-"  # how the names of records begin that are of no run
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
 
 Record = dict[str, Any]
@@ -185,5 +186,14 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Reads all records of a folder, by name."""
-    return [read_record(path) for path in sorted(folder.glob("*.json"))]
+    """Reads all records of runs in a folder, by name."""
+    return [
+        read_record(path)
+        for path in sorted(folder.glob("*.json"))
+        if not path.name.startswith(BENCHMARK)
+    ]
+
+
+def read_speeds(folder: Path) -> list[Record]:
+    """Reads all records of benchmark.py in a folder, by name."""
+    return [read_record(path) for path in sorted(folder.glob(f"{BENCHMARK}*.json"))]

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import common
 import records
+import speed
 from records import Record
 from rows import FIGURES, TABLES, Table
+from speed import markdown
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.sentences import Counts, bleu_of, paired_bootstrap
@@ -60,7 +62,7 @@ def command() -> int:
             record = records.make_record(run, known.get("row", ""), known.get("series"))
             records.write_record(path, record)
             print(f"Record: {path}")
-    rewrite(args.report, records.read_records(args.records))
+    rewrite(args.report, args.records)
     print(f"Tables: {args.report}")
     return 0
 
@@ -73,8 +75,8 @@ def add_files(group: argparse._ActionsContainer) -> None:
                        help="where tables are rewritten (default: RESULTS.md)")  # fmt: skip
 
 
-def rewrite(path: Path, found: Sequence[Record]) -> None:
-    """Puts what the records say between the markers of a file; the rest of it stays.
+def rewrite(path: Path, folder: Path) -> None:
+    """Puts what the records of a folder say between the markers of a file; the rest of it stays.
 
     Raises:
         UserError: If the file is not there or lacks a marker.
@@ -83,12 +85,13 @@ def rewrite(path: Path, found: Sequence[Record]) -> None:
         raise UserError(f"{path} was not found. Its tables stand between <!-- table 3 --> and "
                         "<!-- end -->; RESULTS.md is an example.")  # fmt: skip
     text = path.read_text("utf-8")
-    write_atomically(path, generate(text, found).encode())
+    found, speeds = records.read_records(folder), records.read_speeds(folder)
+    write_atomically(path, generate(text, found, speeds).encode())
 
 
-def generate(text: str, found: Sequence[Record]) -> str:
+def generate(text: str, found: Sequence[Record], speeds: Sequence[Record] = ()) -> str:
     """Returns a text with everything between its markers made anew from records."""
-    for name, section in sections(found).items():
+    for name, section in sections(found, speeds).items():
         marker = f"<!-- {name} -->"
         pattern = re.compile(re.escape(marker) + r"\n.*?<!-- end -->", re.DOTALL)
         content = f"{marker}\n\n{section}\n\n<!-- end -->"
@@ -100,14 +103,19 @@ def generate(text: str, found: Sequence[Record]) -> str:
     return text
 
 
-def sections(found: Sequence[Record]) -> dict[str, str]:
-    """Returns every generated part, by the name in its marker."""
+def sections(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[str, str]:
+    """Returns every generated part, by the name in its marker.
+
+    Args:
+        found: Records of runs.
+        speeds: Records of benchmark.py.
+    """
     parts = {"runs": runs_table(found)}
     parts |= {f"table {name}": _each_series(found, table, rows_table)
               for name, table in TABLES.items()}  # fmt: skip
     parts |= {f"figure {name}": _each_series(found, table, lengths_table)
               for name, table in FIGURES.items()}  # fmt: skip
-    return parts
+    return parts | {"speed": speed.section(speeds) or NOTHING}
 
 
 # Runs that are no rows of the paper.
@@ -141,7 +149,7 @@ def runs_table(found: Sequence[Record]) -> str:
         for (task, model, _), group in groups.items()
         if group[0]["changed_settings"]
     ]
-    return "\n\n".join(_parts(_markdown(head, lines), "\n".join(settings), _conditions(used)))
+    return "\n\n".join(_parts(markdown(head, lines), "\n".join(settings), _conditions(used)))
 
 
 # Rows of the paper.
@@ -163,7 +171,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
                 *(_bleu(runs, split) for split in splits),
                 "" if paper is None else f"{paper:.2f}",
             ))  # fmt: skip
-    return "\n\n".join(_parts(_markdown(head, lines), _comparisons(table, by_row)))
+    return "\n\n".join(_parts(markdown(head, lines), _comparisons(table, by_row)))
 
 
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
@@ -188,7 +196,7 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
         ))  # fmt: skip
     if not lines:
         return ""
-    return _markdown(head, lines) + f"\n\np: {BOOTSTRAP}; counts of common seeds added up."
+    return markdown(head, lines) + f"\n\np: {BOOTSTRAP}; counts of common seeds added up."
 
 
 def _verdict(change: float, p_value: float, paper: float | None) -> str:
@@ -213,7 +221,7 @@ def lengths_table(table: Table, group: Sequence[Record]) -> str:
     sizes, curves = _curves(table, group)
     rows = [(label, *(f"{bleu:.2f}" for bleu in curve)) for label, curve in curves.items()]
     head = ("longer than", *(str(STEP * k) for k in range(len(sizes))))
-    return _markdown(head, [("sentences", *(f"{size:,}" for size in sizes)), *rows])
+    return markdown(head, [("sentences", *(f"{size:,}" for size in sizes)), *rows])
 
 
 def _curves(table: Table, group: Sequence[Record]) -> tuple[list[int], dict[str, list[float]]]:
@@ -344,13 +352,6 @@ def _conditions(used: Sequence[Record]) -> str:
 
 def _parts(*texts: str) -> list[str]:
     return [text for text in texts if text] or [NOTHING]
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    if not lines:
-        return ""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
 if __name__ == "__main__":

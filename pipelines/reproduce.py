@@ -79,7 +79,7 @@ def command() -> int:
             raise UserError(
                 f"{job.row} failed, see above. To run the others first, name them with --rows."
             )
-        report.rewrite(args.report, records.read_records(args.records))
+        report.rewrite(args.report, args.records)
     if args.figure:
         for path in report.draw(records.read_records(args.records), args.output_dir):
             print(f"Figure: {path}")

@@ -31,34 +31,22 @@ def command() -> int:
     args = parser.parse_args()
     common.start_tensorflow()
 
-    from dtmt_tf.data.corpus import read_lines
     from dtmt_tf.decoding import translate_lines
     from dtmt_tf.errors import UserError
     from dtmt_tf.export.translator import Translator, latest_version
-    from dtmt_tf.files import write_atomically
 
     if args.batch_size < 1:
         raise UserError(f"--batch-size should be at least 1. Received: {args.batch_size}.")
     translator = Translator(args.saved_model or latest_version(common.run_folder(args)))
-    if args.input:
-        lines = read_lines(args.input)
-    else:
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
-        lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-        lines = lines if text else []
+    lines = common.read_text(args.input)
     progress = "translate" if sys.stderr.isatty() and len(lines) > args.batch_size else ""
     translations, scores = translate_lines(lines, translator, args.batch_size, progress)
     rows = []
     for line, translation, score in zip(lines, translations, scores, strict=True):
         before = [line] if args.show_source else []
         after = [f"{score:.4f}"] if args.scores else []
-        rows.append("\t".join([*before, translation.replace("\n", " "), *after]) + "\n")
-    output = "".join(rows).encode()
-    if args.output:
-        write_atomically(args.output, output)
-    else:
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
+        rows.append("\t".join([*before, translation, *after]))
+    common.write_text(args.output, rows)
     return 0
 
 

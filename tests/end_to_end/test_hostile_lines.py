@@ -11,7 +11,7 @@ import pytest
 
 from tests.end_to_end.conftest import ROOT
 
-COUNT, BATCH = 5000, 50
+COUNT, BATCH = 5600, 56  # a tenth of them normal
 
 SESSION = """
 import base64, json, sys
@@ -89,8 +89,8 @@ def answers(workshop):
 
 
 def test_every_line_has_an_answer_of_valid_text(answers):
-    batches, _, outputs, _ = answers
-    assert sum(map(len, batches)) >= 5000
+    batches, places, outputs, _ = answers
+    assert sum(map(len, batches)) - len(places) * 5 >= 5000
     for batch, output in zip(batches, outputs, strict=True):
         assert len(output["translation"]) == len(output["score"]) == len(batch)
         assert np.isfinite(output["score"]).all()

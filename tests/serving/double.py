@@ -3,7 +3,7 @@
     python -m tests.serving.double --model NAME=FOLDER --rest-port 0 --grpc-port 0
 
 serves the newest version in each folder, prints `{"rest_port": ..., "grpc_port": ...}` when ready
-and runs until it is told to stop (SIGTERM). Port 0 means any free port.
+and runs until it is told to stop (SIGTERM, Ctrl-C). Port 0 means any free port.
 
 Statuses, shapes of answers and batching follow the server; its scheduling, its limits and the
 texts of its errors do not.
@@ -53,7 +53,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Serves until SIGTERM."""
+    """Serves until SIGTERM or Ctrl-C."""
     arguments = _parse()
     batching = None
     if arguments.batch_sizes:
@@ -81,7 +81,8 @@ def main() -> None:
     server.start()
 
     stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *unused: stopped.set())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *unused: stopped.set())
     print(json.dumps({"rest_port": rest.server_port, "grpc_port": grpc_port}), flush=True)
     stopped.wait()
     server.stop(grace=1).wait()

@@ -1,0 +1,81 @@
+"""How the cost of an update grows with depth and length, beside a fit that is linear in each."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import common
+import corpora
+import numpy as np
+import updates
+
+DEPTHS = (0, 1, 2, 4)
+LENGTHS = (16, 32, 64, 128)
+SENTENCES = 32  # in every batch
+
+Cell = tuple[int, int]  # depth, length
+
+
+class Growth:
+    """Updates of models of each depth, on batches of random ids of each length.
+
+    Args:
+        options: The command's.
+        began: Not used.
+    """
+
+    def __init__(self, options: Namespace, began: float) -> None:
+        experiment, _ = common.experiment(options)
+        sizes = corpora.sizes(experiment)
+        random = np.random.default_rng(0)
+        self.cells: dict[Cell, Any] = {}
+        for depth in DEPTHS:
+            deep: Any = dataclasses.replace(
+                experiment.model,
+                **{f"{module}_depth": depth for module in ("encoder", "query", "decoder")},
+            )
+            here = dataclasses.replace(experiment, model=deep)
+            step = updates.training_step(here, sizes, options.form)
+            for length in LENGTHS:
+                shape = SENTENCES * step.slices, length
+                batch = [random.integers(3, size, shape, dtype=np.int32) for size in sizes]
+                self.cells[depth, length] = step, batch
+        self.window()
+
+    def window(self) -> dict[Cell, float]:
+        """Makes one update of each kind; returns seconds."""
+        seconds = {}
+        for cell, (step, batch) in self.cells.items():
+            start = time.perf_counter()
+            float(step(*batch).loss)
+            seconds[cell] = time.perf_counter() - start
+        return seconds
+
+
+def table(windows: Sequence[Mapping[Cell, float]]) -> dict[str, Any]:
+    """Returns medians and the fit as rows by depth, and the largest share above the fit."""
+    medians = {cell: statistics.median(window[cell] for window in windows) for cell in windows[0]}
+    fitted = fit(medians)
+    return {
+        "sentences": SENTENCES,
+        "depths": DEPTHS,
+        "lengths": LENGTHS,
+        "seconds": [[medians[depth, length] for length in LENGTHS] for depth in DEPTHS],
+        "fit": [[fitted[depth, length] for length in LENGTHS] for depth in DEPTHS],
+        "largest_excess": max(medians[cell] / fitted[cell] - 1 for cell in medians),
+    }
+
+
+def fit(seconds: Mapping[Cell, float]) -> dict[Cell, float]:
+    """Fits `a + b depth + c length + d depth length`, with the least squares of relative errors."""
+    cells = np.array(list(seconds), float)
+    depth, length = cells.T
+    terms = np.stack([np.ones(len(cells)), depth, length, depth * length], axis=1)
+    values = np.array(list(seconds.values()))
+    found, *_ = np.linalg.lstsq(terms / values[:, None], np.ones(len(cells)), rcond=None)
+    return dict(zip(seconds, (terms @ found).tolist(), strict=True))

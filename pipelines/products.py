@@ -1,0 +1,52 @@
+"""How fast this machine multiplies matrices."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from typing import Any
+
+import common
+
+SQUARE = (2048, 2048, 2048)
+LENGTH = 16  # sub-words of a sentence of Multi30k, about
+SECONDS = 0.5  # of each shape in a window
+AT_ONCE = 16  # products before one is waited for
+
+
+class Products:
+    """Products in float32, one after the other, with as many threads as TensorFlow likes.
+
+    Two shapes: a large square one, and that of the first cell's recurrent kernel: sentences of a
+    batch x units x 4 units.
+
+    Args:
+        options: The command's.
+        began: Not used.
+    """
+
+    def __init__(self, options: Namespace, began: float) -> None:
+        import tensorflow as tf
+
+        experiment, _ = common.experiment(options)
+        units: int = experiment.model.units  # type: ignore[attr-defined]
+        rows = max(1, experiment.data.max_tokens_per_batch // LENGTH)
+        self.factors: dict[str, Any] = {}
+        for m, k, n in (SQUARE, (rows, units, 4 * units)):
+            self.factors[f"{m}x{k}x{n}"] = tf.random.uniform([m, k]), tf.random.uniform([k, n])
+
+    def window(self) -> dict[str, float]:
+        """Returns GFLOP/s by shape."""
+        import tensorflow as tf
+
+        rates = {}
+        for name, (a, b) in self.factors.items():
+            operations = 2 * a.shape[0] * a.shape[1] * b.shape[1]
+            count, start = 0, time.perf_counter()
+            while (seconds := time.perf_counter() - start) < SECONDS:
+                for _ in range(AT_ONCE):
+                    product = tf.matmul(a, b)
+                product[0, 0].numpy()  # a GPU works on while we go on
+                count += AT_ONCE
+            rates[name] = count * operations / seconds / 1e9
+        return rates

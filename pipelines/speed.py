@@ -1,0 +1,150 @@
+"""The tables of speed, made from the records of benchmark.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Record = dict[str, Any]
+Configuration = dict[str, Any]
+
+
+def section(found: Sequence[Record]) -> str:
+    """Returns all tables that the records fill; nothing of those that are empty."""
+    of = {
+        action: [record for record in found if record["benchmark"] == action]
+        for action in ("train", "decode", "input", "export", "growth")
+    }
+    parts = [
+        _part("Training", _training(of["train"])),
+        _part("Where the time of an update goes, in per cent", _parts(of["train"])),
+        *(_part(*_growth(record)) for record in of["growth"]),
+        _part("Translating", _decoding(of["decode"])),
+        _part("One configuration against another, windows in turn", _comparisons(found)),
+        _part("The input pipeline alone", _input(of["input"])),
+        _part("Export", _export(of["export"])),
+        "\n".join(sorted({f"- {_conditions(record)}" for record in found})),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _training(found: Sequence[Record]) -> str:
+    head = ("configuration", "parameters", "target words/s: median", "best", "MFLOP a target word",
+            "GFLOP/s", "of the square product's", "of its own shape's", "peak memory, GiB",
+            "first update after, s", "traced again")  # fmt: skip
+    lines = []
+    for record, one in _configurations(found):
+        square, own = (rate["median"] for rate in record["products"].values())
+        lines.append((
+            one["name"], f"{one['parameters']:,}", f"{one['rate']['median']:,.0f}",
+            f"{one['rate']['best']:,.0f}", f"{one['megaflop_per_target_word']:.1f}",
+            f"{one['gflops']:.1f}", f"{one['gflops'] / square:.0%}", f"{one['gflops'] / own:.0%}",
+            f"{one['peak_memory']:.2f}", f"{sum(one['start'].values()):.1f}",
+            one["traces"]["later"],
+        ))  # fmt: skip
+    return markdown(head, lines)
+
+
+def _parts(found: Sequence[Record]) -> str:
+    lines: list[Sequence[Any]] = []
+    head: tuple[str, ...] = ()
+    for _, one in _configurations(found):
+        head = ("configuration", *one["parts"])
+        total = sum(one["parts"].values())
+        lines.append((one["name"], *(f"{100 * s / total:.1f}" for s in one["parts"].values())))
+    return markdown(head, lines)
+
+
+def _growth(record: Record) -> tuple[str, str]:
+    table = record["table"]
+    title = (f"Milliseconds of an update of {record['name']}, {table['sentences']} sentences, by "
+             "transition depth and length of both sides; in brackets, per cent above the fit that "
+             f"is linear in each, at most {table['largest_excess']:.1%}")  # fmt: skip
+    lines = [
+        (depth, *(f"{1000 * s:,.0f} ({100 * (s / f - 1):+.0f})" for s, f in zip(*row, strict=True)))
+        for depth, *row in zip(table["depths"], table["seconds"], table["fit"], strict=True)
+    ]
+    return title, markdown(("depth", *table["lengths"]), lines)
+
+
+def _decoding(found: Sequence[Record]) -> str:
+    head = ("configuration", "sentences/s: median", "best", "sub-words/s", "one by one, ms: p50",
+            "p95", "first translation after, s", "peak memory, GiB", "traced again")  # fmt: skip
+    lines = []
+    for _, one in _configurations(found):
+        memory = one["peak_memory_by_lines"].items()
+        lines.append((
+            one["name"], f"{one['rate']['median']:,.1f}", f"{one['rate']['best']:,.1f}",
+            f"{one['rate']['median'] * one['subwords_per_sentence']:,.0f}",
+            *(f"{1000 * seconds:.0f}" for seconds in one["latency"].values()),
+            f"{sum(one['start'].values()):.1f}",
+            ", ".join(f"{gib:.2f} ({int(lines):,} lines)" for lines, gib in memory),
+            one["traces"]["later"],
+        ))  # fmt: skip
+    return markdown(head, lines)
+
+
+def _comparisons(found: Sequence[Record]) -> str:
+    head = ("what", "this", "against", "rate of this to that: median", "least", "greatest")
+    lines = []
+    for record in found:
+        if ratio := record.get("ratio"):
+            that, this = record["configurations"]
+            values = (f"{ratio[name]:.3f}" for name in ("median", "worst", "best"))
+            lines.append((record["benchmark"], this["name"], that["name"], *values))
+    return markdown(head, lines)
+
+
+def _input(found: Sequence[Record]) -> str:
+    head = ("configuration", "pairs", "target words/s: median", "best", "cut into sub-words in, s",
+            "peak memory, GiB")  # fmt: skip
+    lines = [
+        (one["name"], f"{one['pairs']:,}", f"{one['rate']['median']:,.0f}",
+         f"{one['rate']['best']:,.0f}", f"{one['seconds_to_cut_into_subwords']:.1f}",
+         f"{one['peak_memory']:.2f}")
+        for _, one in _configurations(found)
+    ]  # fmt: skip
+    return markdown(head, lines)
+
+
+def _export(found: Sequence[Record]) -> str:
+    starts = ("TensorFlow", "load", "first translation", "second translation")
+    head = ("configuration", "parameters", "export, s", "MB", "start of process and TensorFlow, s",
+            "load, s", "first call, s", "second, s", "peak memory when loaded, GiB")  # fmt: skip
+    lines = [
+        (one["name"], f"{one['parameters']:,}", f"{one['export_seconds']:.1f}",
+         f"{one['megabytes']:.1f}", *(f"{one['start'][name]:.2f}" for name in starts),
+         f"{one['peak_memory']:.2f}")
+        for _, one in _configurations(found)
+    ]  # fmt: skip
+    return markdown(head, lines)
+
+
+def _conditions(record: Record) -> str:
+    machine = record["machine"]
+    gpus = f", {machine['gpus']} GPUs" if machine["gpus"] else ""
+    products = "; ".join(
+        f"{shape} {rate['median']:,.0f}" for shape, rate in record.get("products", {}).items()
+    )
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    return (
+        f"{record['benchmark']}, {record['name']}: {machine['processor']}, {machine['threads']} "
+        f"threads{gpus}; {versions}; {record['windows']} windows"
+        + (f"; products, GFLOP/s: {products}" if products else "")
+    )
+
+
+def _configurations(found: Iterable[Record]) -> list[tuple[Record, Configuration]]:
+    return [(record, one) for record in found for one in record["configurations"]]
+
+
+def _part(title: str, table: str) -> str:
+    return f"{title}.\n\n{table}" if table else ""
+
+
+def markdown(head: Sequence[Any], lines: Sequence[Sequence[Any]]) -> str:
+    """Returns a table, or nothing if it has no line."""
+    if not lines:
+        return ""
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)

@@ -1,0 +1,136 @@
+"""What measurements share: a process for each subject, windows in turn, medians, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import resource
+import statistics
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import common
+
+from dtmt_tf.errors import UserError
+
+Subject = Callable[[Namespace, float], Any]  # made of the options and the time its process began
+Threads = tuple[int, int] | None
+
+
+def process(threads: Threads = None) -> ProcessPoolExecutor:
+    """Returns a process that has started TensorFlow; see `common.start_tensorflow`."""
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, spawn, _start, (threads,))
+
+
+def _start(threads: Threads) -> None:
+    logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # processes share a GPU
+    common.start_tensorflow(threads=threads)
+
+
+class Elsewhere:
+    """A subject in a process of its own, whose threads and memory are its alone.
+
+    Args:
+        subject: A class, made there of the options and of the time at which its process began.
+        options: The command's.
+
+    Raises:
+        UserError: If the system ends the process, as it does when memory is short.
+    """
+
+    def __init__(self, subject: Subject, options: Namespace) -> None:
+        self._pool = process(options.threads)
+        with _environment(options.env):
+            self._run(_make, subject, options, time.time())
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the subject and returns what it does."""
+        return self._run(_ask, method, *arguments)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._pool.shutdown()
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return self._pool.submit(function, *arguments).result()
+        except BrokenProcessPool as error:
+            raise UserError("A measuring process was ended; memory may have run out.") from error
+
+
+@contextlib.contextmanager
+def _environment(changes: Sequence[str]) -> Iterator[None]:
+    """Sets `NAME=VALUE` texts for processes that begin in this block."""
+    before = dict(os.environ)
+    for change in changes:
+        name, _, value = change.partition("=")
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+_subjects: list[Any] = []  # of this process
+
+
+def _make(subject: Subject, options: Namespace, began: float) -> None:
+    _subjects.append(subject(options, began))
+
+
+def _ask(method: str, *arguments: Any) -> Any:
+    return getattr(_subjects[0], method)(*arguments)
+
+
+class Laps:
+    """Seconds from one event to the next, since a process began."""
+
+    def __init__(self, began: float) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = began
+
+    def end(self, name: str) -> None:
+        """Ends a lap."""
+        now = time.time()
+        self.seconds[name] = round(now - self._last, 3)
+        self._last = now
+
+
+def in_turn(subjects: Mapping[str, Any], windows: int) -> dict[str, list[Any]]:
+    """Has each subject run its windows, one of each in turn, in changing order."""
+    found: dict[str, list[Any]] = {name: [] for name in subjects}
+    for k in range(windows):
+        for name in list(subjects)[:: -1 if k % 2 else 1]:
+            found[name].append(subjects[name].ask("window"))
+    return found
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Returns median, largest and smallest."""
+    return {"median": statistics.median(values), "best": max(values), "worst": min(values)}
+
+
+def seconds_of(function: Callable[[], Any], times: int) -> float:
+    """Returns the median seconds of a call; one before does not count."""
+    seconds = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:])
+
+
+def peak_memory() -> float:
+    """Returns the most memory that this process ever held (RSS), in GiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)

@@ -1,0 +1,202 @@
+"""How fast a model translates, what exporting it takes, and how fast the export starts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import corpora
+from timing import Laps, peak_memory
+
+from dtmt_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from dtmt_tf.models import TranslationModel
+    from dtmt_tf.run import Run
+
+LATENCIES = 100  # sentences translated one by one
+MORE = (2, 4)  # times the lines, to see whether memory grows with them
+
+
+def weights(run: Run, options: Namespace) -> tuple[TranslationModel, list[int]]:
+    """Returns the trained model of `--run`, else one with fresh weights, and its checkpoints."""
+    return run.best_model() if options.run else (run.build_model(), [])
+
+
+class Translations:
+    """Translating a test part as evaluate.py does it, or through the exported model.
+
+    Args:
+        options: The command's.
+        began: When the process began.
+    """
+
+    def __init__(self, options: Namespace, began: float) -> None:
+        from dtmt_tf.export.translator import Translator, latest_version
+
+        self.laps = Laps(began)
+        self.laps.end("TensorFlow")
+        self.run = run = corpora.need_run(options)
+        self.decoding = run.experiment.decoding
+        self.function: Any = None
+        if options.saved_model:
+            folder = latest_version(run.folder)
+            _check_search(folder, self.decoding)
+            self.translate: Any = Translator(folder)
+            self.parameters = None
+        else:
+            model, _ = weights(run, options)
+            self.translate = self.function = run.translate_function(model)
+            self.parameters = sum(model.parameter_counts().values())
+        self.laps.end("model")
+        self._translate(["A man ."])
+        self.laps.end("first translation")
+        self.lines = run.splits[run.scored_parts[0]][0]
+        self.memory = options.memory
+        self.translations: list[str] = []
+        self.window()
+        self.warm_traces = self._traces()
+
+    def window(self) -> dict[str, float]:
+        """Translates the lines; returns seconds and sentences."""
+        start = time.perf_counter()
+        self.translations = self._translate(self.lines)
+        return {"seconds": time.perf_counter() - start, "amount": len(self.lines)}
+
+    def details(self) -> dict[str, Any]:
+        """Returns what windows do not say."""
+        traces = {"warm-up": self.warm_traces, "later": self._traces() - self.warm_traces}
+        memory = {str(len(self.lines)): peak_memory()}
+        for times in MORE if self.memory else ():
+            self._translate(self.lines * times)
+            memory[str(len(self.lines) * times)] = peak_memory()
+        latencies = []
+        for line in self.lines[:LATENCIES]:
+            start = time.perf_counter()
+            self._translate([line])
+            latencies.append(time.perf_counter() - start)
+        latencies.sort()
+        subwords = self.run.vocabulary.target.encode(self.translations)  # with <eos>
+        return {
+            "parameters": self.parameters,
+            "beam_size": self.decoding.beam_size,
+            "batch_size": self.decoding.batch_size,
+            "sentences": len(self.lines),
+            "subwords_per_sentence": subwords.flat_values.shape[0] / len(self.lines),
+            "latency": {
+                f"p{percent}": latencies[len(latencies) * percent // 100] for percent in (50, 95)
+            },
+            "start": self.laps.seconds,
+            "traces": traces,
+            "peak_memory": memory[str(len(self.lines))],
+            "peak_memory_by_lines": memory,
+        }
+
+    def profile(self, folder: str) -> None:
+        """Writes a profile of one batch for TensorBoard."""
+        import tensorflow as tf
+
+        with tf.profiler.experimental.Profile(folder):
+            self._translate(self.lines[: self.decoding.batch_size])
+
+    def _translate(self, lines: list[str]) -> list[str]:
+        from dtmt_tf.decoding import translate_lines
+
+        return translate_lines(lines, self.translate, self.decoding.batch_size)[0]
+
+    def _traces(self) -> int:
+        return self.function.experimental_get_tracing_count() if self.function else 0
+
+
+def _check_search(folder: Path, decoding: Any) -> None:
+    """Refuses an exported model that searches in another way than is to be measured."""
+    exported = json.loads((folder / "experiment.json").read_text("utf-8"))["settings"]["decoding"]
+    for name in ("beam_size", "batch_size"):
+        wanted = getattr(decoding, name)
+        if exported[name] != wanted:
+            raise UserError(
+                f"{folder} was exported with decoding.{name}={exported[name]}, not {wanted}. "
+                f"pipelines/export.py --set decoding.{name}={wanted} makes another."
+            )
+
+
+class Exporting:
+    """Exporting a model, with all that goes with it, to a folder that `remove` removes.
+
+    Args:
+        options: The command's.
+        began: Not used.
+    """
+
+    def __init__(self, options: Namespace, began: float) -> None:
+        self.run = run = corpora.need_run(options)
+        self.model, self.steps = weights(run, options)
+        if not options.run:
+            run.record_settings()
+        self.folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
+
+    def export(self) -> dict[str, Any]:
+        """Exports; returns seconds, megabytes and the version's folder."""
+        from dtmt_tf.export import release
+
+        run = self.run
+        record, samples = (
+            json.loads((run.work / name).read_text("utf-8"))
+            for name in ("experiment.json", "samples.json")
+        )
+        start = time.perf_counter()
+        version = release(
+            run.endpoints(self.model),
+            self.folder,
+            record,
+            {},
+            description=run.task.description,
+            checkpoints=self.steps,
+            pairs=samples["pairs"],
+        )
+        seconds = time.perf_counter() - start
+        size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
+        return {
+            "parameters": sum(self.model.parameter_counts().values()),
+            "export_seconds": seconds,
+            "megabytes": size / 1e6,
+            "export_peak_memory": peak_memory(),
+            "version": version,
+            "line": samples["pairs"][0][0],
+        }
+
+    def remove(self) -> None:
+        """Removes what was exported."""
+        shutil.rmtree(self.folder)
+
+
+class Loading:
+    """An exported model in a fresh process, from its start to its first answers.
+
+    Args:
+        options: `version`, its folder, and `line`, a sentence.
+        began: When the process began.
+    """
+
+    def __init__(self, options: Namespace, began: float) -> None:
+        import tensorflow as tf
+
+        from dtmt_tf.export.translator import Translator
+
+        laps = Laps(began)
+        laps.end("TensorFlow")
+        translator = Translator(options.version)
+        laps.end("load")
+        for call in ("first translation", "second translation"):
+            translator(tf.constant([options.line]))[0].numpy()
+            laps.end(call)
+        self.start = laps.seconds
+
+    def details(self) -> dict[str, Any]:
+        """Returns seconds from event to event, and peak memory."""
+        return {"start": self.start, "peak_memory": peak_memory()}

@@ -1,0 +1,397 @@
+"""The benchmark measures what it says it does. What it measures, no test asserts."""
+
+import argparse
+import functools
+import json
+import os
+import random
+import time
+
+import benchmark
+import corpora
+import flops
+import growth
+import numpy as np
+import pocket
+import products
+import pytest
+import records
+import speed
+import tensorflow as tf
+import timing
+import translations
+import updates
+
+import dtmt_tf.export
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.models import DTMTConfig
+
+TINY = [
+    *(f"model.{module}_depth=0" for module in ("encoder", "query", "decoder")),
+    *("model.units=8", "model.embedding_dim=8", "model.num_heads=2", "data.max_length=20"),
+    *("data.max_tokens_per_batch=64", "data.source_vocab_size=40", "decoding.extra_length=4"),
+]
+WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+
+
+class Here:
+    """`timing.Elsewhere` without the process."""
+
+    def __init__(self, subject, options):
+        self.subject = subject(options, time.time())
+
+    def ask(self, method, *arguments):
+        return getattr(self.subject, method)(*arguments)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    """Runs the command in this process; returns the record."""
+    monkeypatch.setattr(timing, "Elsewhere", Here)
+    monkeypatch.setattr(benchmark.common, "start_tensorflow", lambda: None)  # it runs already
+    monkeypatch.setattr(products, "SECONDS", 0.01)
+    monkeypatch.setattr(products, "SQUARE", (64, 64, 64))
+    one_device = functools.partial(tf.distribute.MirroredStrategy, ["CPU:0"])
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", one_device)
+    monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
+
+    def call(action, *arguments, settings=TINY):
+        path = tmp_path / f"benchmark-{action}.json"
+        options = ["--windows", "1", "--updates", "2", "--output-dir", tmp_path / "models"]
+        command = ["benchmark.py", action, *options, "--json", path, *arguments]
+        command += ["--set", *settings]
+        monkeypatch.setattr(benchmark.sys, "argv", list(map(str, command)))
+        assert benchmark.command() == 0
+        return json.loads(path.read_text())
+
+    return call
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Options that name a small corpus of digits."""
+    settings = list(TINY)
+    for seed, (split, count) in enumerate({"train": 200, "validation": 9, "test": 9}.items()):
+        random_ = random.Random(seed)
+        digits = [random_.choices(range(10), k=random_.randint(1, 9)) for _ in range(count)]
+        sides = {"source": [map(str, row) for row in digits],
+                 "target": [[WORDS[k] for k in row] for row in digits]}  # fmt: skip
+        for side, rows in sides.items():
+            path = tmp_path / f"{split}.{side}"
+            path.write_text("".join(" ".join(row) + "\n" for row in rows), encoding="utf-8")
+            settings.append(f"data.{split}_{side}={path}")
+    return {"settings": settings, "arguments": ["--data-dir", tmp_path]}
+
+
+# The arithmetic.
+
+
+def model(**settings):
+    config = DTMTConfig(units=6, num_heads=2, encoder_depth=1, query_depth=2, **settings)
+    return config.build(11, 13, TrainingConfig())
+
+
+def test_necessary_arithmetic_is_what_a_hand_counts():
+    units, words, context = 6, 5, 10  # state, embedding, attention's result
+    source = 2 * (words * 5 * units + units * 4 * units)  # L-GRUs of both directions
+    source += 2 * (units * 3 * units)  # their T-GRUs
+    source += 2 * units * units  # keys
+    target = words * 5 * units + units * 4 * units + 2 * units * 3 * units  # query transition
+    target += units * units + 2 * units * context  # attention's query and output
+    target += context * 3 * units + units * 3 * units  # decoder transition: a GRU
+    target += (words + units + context) * units + units * 13  # readout and softmax
+    sentence = 2 * units * units  # first state
+    pair = units + 2 * units  # a score from the keys, a share of the annotations
+    small = model(embedding_dim=5, context_dim=10, decoder_depth=0, decoder_cell="gru")
+    for work in (flops.Work(1, 0, 0, 0), flops.Work(7, 50, 60, 450)):
+        products = (
+            work.sentences * sentence
+            + work.source * source
+            + work.target * target
+            + work.pairs * pair
+        )
+        assert flops.forward(small, work) == 2 * products
+        assert flops.training(small, work) == 6 * products
+
+
+def test_a_softmax_costs_the_same_with_a_table_of_its_own():
+    work = flops.Work(2, 10, 12, 60)
+    untied, tied = (model(embedding_dim=6, tied_embeddings=name) for name in ("none", "target"))
+    assert flops.forward(tied, work) == flops.forward(untied, work) > 0
+
+
+def test_padding_is_no_work():
+    source, target = np.array([[5, 6, 1, 0], [7, 1, 0, 0]]), np.array([[3, 1, 0], [4, 5, 1]])
+    assert flops.work([(source, target)]) == (2, 5, 5, 3 * 2 + 2 * 3)
+    assert flops.work([(source, target)] * 2) == (4, 10, 10, 24)
+
+
+def test_the_small_preset_needs_what_the_table_of_peers_says():
+    options = benchmark.parse(["train"])
+    experiment, _ = benchmark.common.experiment(options)
+    with tf.Graph().as_default():
+        small = experiment.model.build(*corpora.sizes(experiment), experiment.training)
+        per_word = flops.training(small, flops.Work(1, 15, 15, 225)) / 15 / 1e6
+    assert per_word == pytest.approx(37.4, abs=0.4)
+
+
+# Forms and batches.
+
+
+def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
+    options = benchmark.parse(["train", "--set", *TINY, "model.encoder_depth=2"])
+    experiment, _ = benchmark.common.experiment(options)
+    source = rng.integers(3, 40, (3, 7))
+    source[0, 4:] = 0
+    target = rng.integers(3, 40, (3, 5))
+    found = []
+    for form in ("fast", "plain"):
+        step = updates.training_step(experiment, (40, 40), form)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(step.model(source, target) ** 2)
+        found.append((type(step.model), loss, tape.gradient(loss, step.weights)))
+    (fast, loss, gradients), (plain, other_loss, others) = found
+    assert fast is not plain
+    assert loss > 0
+    np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
+    assert len(gradients) == len(others)
+    for one, other in zip(gradients, others, strict=True):
+        one, other = (tf.convert_to_tensor(gradient) for gradient in (one, other))
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6 * np.abs(one).max())
+
+
+def test_random_sentences_are_as_long_as_those_of_multi30k():
+    experiment, _ = benchmark.common.experiment(benchmark.parse(["train", "--set", *TINY]))
+    wide = experiment.__class__(**{**vars(experiment), "data": DATA_OF_ANY_LENGTH})
+    pairs = corpora.random_set(wide, 240)
+    lengths = [side.row_lengths().numpy() for side in (pairs.source, pairs.target)]
+    written = [tuple(map(int, pair.split("-"))) for pair in corpora.LENGTHS.split()]
+    assert list(zip(*lengths, strict=True)) == written * 2
+    assert [round(side.mean(), 1) for side in lengths] == [15.3, 15.9]
+    for side, size in zip((pairs.source, pairs.target), (30, 50), strict=True):
+        rows = side.to_list()
+        assert all(row[-1] == 1 and min(row[:-1]) >= 3 for row in rows)
+        assert size - 5 < max(map(max, rows)) < size
+
+
+DATA_OF_ANY_LENGTH = benchmark.common.experiment(
+    benchmark.parse(["train", "--set", "data.joint_vocabulary=false", "data.source_vocab_size=30",
+                     "data.target_vocab_size=50", "model.tied_embeddings=none"])
+)[0].data  # fmt: skip
+
+
+# Commands.
+
+
+def test_train_describes_speed_memory_parts_and_start(measure, tmp_path, capsys):
+    record = measure("train", "--profile", tmp_path / "profile")
+    (one,) = record["configurations"]
+    assert record["name"] == one["name"] == ", ".join(["small", *TINY])
+    assert one["corpus"] == "random ids"
+    assert one["parameters"] > 1000
+    assert one["updates"] == 2
+    assert one["first_loss"] > 1
+    rate = one["rate"]
+    assert rate["worst"] == rate["median"] == rate["best"] > 0
+    seconds = 2 * one["target_words_per_update"] / rate["median"]
+    assert sum(one["parts"].values()) == pytest.approx(seconds, rel=1e-3)
+    assert one["parts"]["encoder"] > 0 and one["parts"]["optimizer"] > 0
+    gflops = one["megaflop_per_target_word"] * rate["median"] / 1000
+    assert one["gflops"] == pytest.approx(gflops, rel=1e-3)
+    assert one["traces"] == {"warm-up": 1, "later": 0}
+    assert list(one["start"]) == ["TensorFlow", "training set", "model", "first update"]
+    assert one["peak_memory"] > 0.1
+    assert list(record["products"]) == ["64x64x64", "4x8x32"]
+    assert all(rate["median"] > 0 for rate in record["products"].values())
+    assert record["machine"]["threads"] >= 1
+    assert list((tmp_path / "profile" / "0").rglob("*.xplane.pb"))
+    assert f"| {rate['median']:,.0f} |" in capsys.readouterr().out
+
+
+def test_decode_counts_sentences_subwords_and_waiting(measure, text):
+    record = measure("decode", "--memory", "--beam", 2, *text["arguments"],
+                     settings=text["settings"])  # fmt: skip
+    (one,) = record["configurations"]
+    assert one["name"].endswith("beam 2, batches of 64")
+    assert (one["beam_size"], one["batch_size"], one["sentences"]) == (2, 64, 9)
+    assert 1 <= one["subwords_per_sentence"] < 30
+    assert 0 < one["latency"]["p50"] <= one["latency"]["p95"]
+    assert one["traces"] == {"warm-up": 1, "later": 0}
+    assert list(one["peak_memory_by_lines"]) == ["9", "18", "36"]
+    assert one["rate"]["median"] > 0
+
+
+def test_input_is_compared_with_a_larger_corpus(measure, text):
+    record = measure("input", "--compare=--copies 3", *text["arguments"],
+                     settings=text["settings"])  # fmt: skip
+    one, three = record["configurations"]
+    assert one["corpus"] == "multi30k_ende"
+    assert 0 < one["pairs"] == three["pairs"] / 3
+    assert three["name"] == one["name"] + ", corpus 3 times"
+    assert one["rate"]["median"] > 0
+    ratio = three["rate"]["median"] / one["rate"]["median"]
+    assert record["ratio"]["median"] == pytest.approx(ratio, rel=1e-3)
+
+
+def test_export_is_weighed_and_loaded(measure, text, monkeypatch):
+    def release(endpoints, folder, record, scores, **_):
+        module = tf.Module()
+        specs = [tf.TensorSpec([None], tf.string, "text")]
+        module.translate = tf.function(
+            lambda text: {"translation": text, "score": tf.zeros(tf.shape(text))}, specs
+        )
+        tf.saved_model.save(module, str(folder / "1"), {"serving_default": module.translate})
+        (folder / "1" / "ballast").write_bytes(b"0" * 3_000_000)
+        folders.append(folder)
+        return folder / "1"
+
+    folders = []
+    monkeypatch.setattr(dtmt_tf.export, "release", release)
+    (one,) = measure("export", *text["arguments"], settings=text["settings"])["configurations"]
+    assert 3 < one["megabytes"] < 3.5
+    assert one["export_seconds"] > 0
+    assert list(one["start"])[1:] == ["load", "first translation", "second translation"]
+    assert not folders[0].exists()
+
+
+def test_the_table_has_a_cell_for_each_depth_and_length(measure, monkeypatch):
+    def training_step(experiment, sizes, form):
+        model = experiment.model
+        assert model.encoder_depth == model.query_depth == model.decoder_depth
+
+        def step(source, target):
+            assert source.shape == target.shape == (2 * growth.SENTENCES, source.shape[1])
+            clock.append(clock[-1] + 0.002 * source.shape[1] * (1 + model.query_depth))
+            return argparse.Namespace(loss=1.0)
+
+        step.slices = 2
+        return step
+
+    clock = [0.0]
+    timer = argparse.Namespace(perf_counter=lambda: clock[-1])
+    monkeypatch.setattr(growth, "time", timer)
+    monkeypatch.setattr(updates, "training_step", training_step)
+    monkeypatch.setattr(growth, "LENGTHS", (3, 6))
+    monkeypatch.setattr(growth, "DEPTHS", (0, 4))
+    record = measure("train", "--table")
+    assert record["benchmark"] == "growth"
+    assert record["table"]["seconds"] == [[0.006, 0.012], [0.03, 0.06]]
+    lines = speed.section([record]).splitlines()
+    assert {"| depth | 3 | 6 |", "| 0 | 6 (+0) | 12 (+0) |", "| 4 | 30 (+0) | 60 (+0) |"} < {*lines}
+
+
+def test_the_fit_is_linear_in_depth_and_in_length():
+    def seconds(extra):
+        return {
+            (depth, length): 0.1 + 0.02 * depth + 0.003 * length + 0.01 * depth * length + extra
+            for depth in growth.DEPTHS
+            for length in growth.LENGTHS
+        }
+
+    linear = seconds(0)
+    assert growth.fit(linear) == pytest.approx(linear)
+    assert growth.table([linear] * 3)["largest_excess"] == pytest.approx(0, abs=1e-9)
+    bent = {cell: s + 1e-5 * cell[1] ** 2 for cell, s in linear.items()}
+    assert growth.table([bent])["largest_excess"] > 0.02
+    jump = linear | {(4, 128): 2 * linear[4, 128]}
+    assert growth.table([linear, jump, linear])["largest_excess"] < 0.001  # the median counts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["decode", "--table"], "--table goes with train"),
+        (["export", "--compare=--beam 1"], "does not go with export"),
+        (["train", "--run", "x"], "decode and export"),
+        (["decode", "--saved-model"], "needs --run"),
+        (["train", "--windows", "0"], "at least 1"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        benchmark.parse(arguments)
+
+
+def test_what_reads_text_says_where_to_get_it(measure):
+    with pytest.raises(UserError, match="--data-dir"):
+        measure("decode")
+
+
+def test_an_export_that_searches_otherwise_is_refused(tmp_path):
+    decoding = {"beam_size": 4, "batch_size": 32}
+    (tmp_path / "experiment.json").write_text(json.dumps({"settings": {"decoding": decoding}}))
+    translations._check_search(tmp_path, argparse.Namespace(**decoding))
+    with pytest.raises(UserError, match="--set decoding.beam_size=5"):
+        translations._check_search(tmp_path, argparse.Namespace(**(decoding | {"beam_size": 5})))
+
+
+# Processes and tables.
+
+
+def test_a_subject_lives_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.setattr(timing, "_start", pocket.idle)
+    options = argparse.Namespace(threads=(1, 1), env=["POCKET=a=b"], value="here")
+    subject = timing.Elsewhere(pocket.Pocket, options)
+    value, age, process, variable = subject.ask("look", "POCKET")
+    assert (value, variable) == ("here", "a=b")
+    assert "POCKET" not in os.environ
+    assert process != os.getpid()
+    assert 0 < age < 600  # counts from before the process began
+    with pytest.raises(UserError, match="not here"):
+        subject.ask("refuse")
+    with pytest.raises(UserError, match="memory"):
+        subject.ask("die")
+    subject.close()
+
+
+def test_windows_are_run_in_turn():
+    class Subject:
+        def __init__(self, name):
+            self.name = name
+
+        def ask(self, method):
+            order.append(self.name)
+            return {"amount": len(order)}
+
+    order = []
+    found = timing.in_turn({name: Subject(name) for name in "ab"}, 3)
+    assert "".join(order) == "abbaab"
+    assert [window["amount"] for window in found["a"]] == [1, 4, 5]
+
+
+def test_tables_show_shares_of_the_rate_of_products():
+    one = {
+        "name": "small", "parameters": 5_430_000,
+        "rate": {"median": 6000, "best": 7000, "worst": 1},
+        "megaflop_per_target_word": 37.0, "gflops": 222.0, "peak_memory": 2.5,
+        "start": {"TensorFlow": 5.0, "first update": 8.25}, "traces": {"warm-up": 1, "later": 0},
+        "parts": {"input": 1.0, "backward": 3.0},
+    }  # fmt: skip
+    rates = {name: {"median": rate} for name, rate in (("2048x2048x2048", 444), ("1x2x3", 300))}
+    record = {
+        "benchmark": "train", "name": "small", "windows": 5, "products": rates,
+        "configurations": [one, one | {"name": "other"}],
+        "ratio": {"median": 1.5, "worst": 1.25, "best": 1.75},
+        "machine": {"processor": "P", "threads": 2, "gpus": 0}, "versions": {"keras": "3"},
+    }  # fmt: skip
+    text = speed.section([record])
+    for line in (
+        "| small | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 50% | 74% | 2.50 | 13.2 | 0 |",
+        "| small | 25.0 | 75.0 |",
+        "| train | other | small | 1.500 | 1.250 | 1.750 |",
+        "- train, small: P, 2 threads; keras 3; 5 windows; products, GFLOP/s: "
+        "2048x2048x2048 444; 1x2x3 300",
+    ):
+        assert line in text.splitlines()
+    assert "Translating" not in text
+
+
+def test_records_of_speed_are_no_runs(tmp_path):
+    for name in ("benchmark-train", "run"):
+        records.write_record(tmp_path / f"{name}.json", {"name": name})
+    assert records.read_records(tmp_path) == [{"name": "run"}]
+    assert records.read_speeds(tmp_path) == [{"name": "benchmark-train"}]

@@ -1,0 +1,361 @@
+"""Files through a server with `pipelines/client.py`, over gRPC and REST."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import grpc
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.model_card import SERVED_AS
+from tests.serving.calls import LINES
+from tests.serving.rest import HTTP_CODES
+from tests.serving.running import ROOT
+
+sys.path.insert(0, str(ROOT / "pipelines"))  # its modules are scripts
+
+import client  # noqa: E402
+
+CLIENT = [sys.executable, str(ROOT / "pipelines" / "client.py")]
+PATIENCE_SECONDS = 60  # the machine may be busy
+
+
+class Shouter:
+    """A model that gives lines back in capitals, or fails as it is told.
+
+    Args:
+        failures: TensorFlow's names of the errors of the first requests; `"DROPPED"` to hang up.
+        hold: `hold(model, number of the request)` delays an answer as long as it is true.
+
+    Attributes:
+        requests: The lines of each request, in the order they came.
+        times: When each came.
+        answered: How many answers were given.
+        most: The most requests that were there at once.
+    """
+
+    def __init__(self, failures=(), hold=lambda model, number: False):
+        self.failures, self.hold = failures, hold
+        self.requests, self.times = [], []
+        self.in_flight = self.most = self.answered = 0
+        self.changed = threading.Condition()
+
+    def answer(self, lines):
+        """Returns the lines in capitals, or the name of an error."""
+        with self.changed:
+            number = len(self.requests)
+            self.requests.append(lines)
+            self.times.append(time.monotonic())
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+            self.changed.notify_all()
+            self.wait_for(lambda: not self.hold(self, number))
+            self.in_flight -= 1
+            self.answered += 1
+            self.changed.notify_all()
+        if number < len(self.failures):
+            return self.failures[number]
+        return [line.upper() for line in lines]
+
+    def wait_for(self, fact):
+        """Waits, with the lock held, until something is true."""
+        return self.changed.wait_for(fact, timeout=PATIENCE_SECONDS)
+
+    def release(self):
+        """Lets all requests go."""
+        with self.changed:
+            self.hold = lambda model, number: False
+            self.changed.notify_all()
+
+
+@contextmanager
+def over_rest(model):
+    """Serves a model; yields the client's arguments."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = model.answer(body["inputs"]["text"])
+            if answer == "DROPPED":
+                self.close_connection = True
+                return
+            failed = isinstance(answer, str)
+            content = {"error": "in my words"} if failed else {"outputs": {"translation": answer}}
+            data = json.dumps(content).encode()
+            self.send_response(HTTP_CODES.get(answer, 500) if failed else 200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def handle(self):
+            try:
+                super().handle()
+            except ConnectionError:  # the client left
+                pass
+
+        def log_message(self, *unused):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield ["--rest", f"http://127.0.0.1:{server.server_port}"]
+    finally:
+        model.release()
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def over_grpc(model):
+    """Serves a model; yields the client's arguments."""
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):
+            lines = [text.decode() for text in request.inputs["text"].string_val]
+            answer = model.answer(lines)
+            if isinstance(answer, str):
+                code = grpc.StatusCode[answer.replace("DROPPED", "UNAVAILABLE")]
+                context.abort(code, "in my words")
+            response = predict_pb2.PredictResponse()
+            response.outputs["translation"].CopyFrom(tf.make_tensor_proto(answer))
+            return response
+
+    server = grpc.server(ThreadPoolExecutor(16))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield ["--grpc", f"127.0.0.1:{port}"]
+    finally:
+        model.release()
+        server.stop(None).wait()
+
+
+@pytest.fixture(params=[over_rest, over_grpc], ids=["rest", "grpc"])
+def protocol(request):
+    """Serves a model of this file."""
+    return request.param
+
+
+@pytest.fixture(params=["rest", "grpc"])
+def translator(request, double):
+    """The client's arguments for the translator in the double."""
+    return [f"--{request.param}", getattr(double, request.param), "--model", "translator"]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Translates text with the client, in this process; returns the output and what it told."""
+
+    def call(text, *arguments):
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.write_text(text)
+        argv = ["client.py", str(source), "-o", str(target), *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", argv)
+        assert client.command() == 0
+        return target.read_text(), capsys.readouterr().err
+
+    return call
+
+
+def test_translations_are_the_models_own_in_the_order_of_the_lines(run, translator, in_python):
+    lines = [f"{line} {end}".rstrip() for end in ("", "a", "mat runs", "dog dog") for line in LINES]
+    lines += ["", "  ", "", LINES[0]]
+    expected = in_python("translate", text=lines)["translation"]
+    assert len(set(expected)) > 10  # else order would prove little
+    text, told = run("\n".join(lines) + "\n", *translator, "--batch-size", 3, "--concurrency", 4)
+    assert text.encode() == b"".join(line + b"\n" for line in expected)
+    assert re.match(r"20 lines in [\d.]+ s, [\d.]+ sentences/s\n7 requests: ", told)
+    percentiles = re.search(r"p50 (.*) s, p95 (.*) s, p99 (.*) s; 0 retries\n$", told).groups()
+    p50, p95, p99 = map(float, percentiles)
+    assert 0 < p50 <= p95 <= p99
+
+
+def test_a_late_first_answer_still_comes_first(run, protocol):
+    model = Shouter(hold=lambda model, number: number == 0 and model.answered < 9)
+    with protocol(model) as server:
+        text, _ = run("".join(f"line {k}\n" for k in range(20)), *server, "--batch-size", 2)
+    assert model.requests[0] == ["line 0", "line 1"] or model.requests[0] == ["line 2", "line 3"]
+    assert text == "".join(f"LINE {k}\n" for k in range(20))
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_as_many_requests_at_once_as_wanted_and_never_more(run, protocol, number):
+    def hold(model, unused):
+        """Waits for as many as may come, then a little for one too many."""
+        model.wait_for(lambda: model.most >= number)
+        model.changed.wait_for(lambda: model.most > number, timeout=0.05)
+        return False
+
+    model = Shouter(hold=hold)
+    with protocol(model) as server:
+        run("x\n" * 12, *server, "--batch-size", 1, "--concurrency", number)
+    assert len(model.requests) == 12
+    assert model.most == number
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [["UNAVAILABLE", "RESOURCE_EXHAUSTED"], ["DEADLINE_EXCEEDED", "DROPPED"]],
+    ids=lambda names: " ".join(names).lower(),
+)
+def test_what_fails_for_a_while_is_sent_again_after_growing_waits(run, protocol, failures):
+    model = Shouter(failures)
+    with protocol(model) as server:
+        text, told = run("a\nb\nc\nd\ne\n", *server, "--batch-size", 2, "--concurrency", 1)
+    assert text == "A\nB\nC\nD\nE\n"
+    assert model.requests == [["a", "b"]] * 3 + [["c", "d"], ["e"]]
+    assert "3 requests" in told and "; 2 retries" in told
+    first, second = (model.times[k + 1] - model.times[k] for k in (0, 1))
+    assert first >= 0.125 and second >= 0.25  # half of what doubles, the rest is chance
+
+
+def test_the_last_failure_is_told_when_no_try_is_left(run, protocol):
+    model = Shouter(["UNAVAILABLE"] * 9)
+    with protocol(model) as server, pytest.raises(UserError, match="busy: in my words. Tries: 2."):
+        run("a\n", *server, "--retries", 1)
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL"])
+def test_what_can_not_succeed_is_sent_once(run, protocol, code, tmp_path):
+    model = Shouter([code])
+    with protocol(model) as server, pytest.raises(UserError, match="refuses.*: in my words"):
+        run("a\n" * 40, *server, "--concurrency", 1)
+    assert len(model.requests) == 1
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_late_answer_is_not_awaited(run, protocol):
+    model = Shouter(hold=lambda model, number: True)
+    with protocol(model) as server, pytest.raises(UserError, match="did not answer in time"):
+        run("a\n", *server, "--timeout", 0.2, "--retries", 1)
+    assert len(model.requests) == 2
+
+
+def test_an_empty_file_gives_an_empty_file_without_a_request(run, protocol):
+    model = Shouter()
+    with protocol(model) as server:
+        assert run("", *server)[0] == ""
+        assert model.requests == []
+        assert run("\n", *server)[0] == "\n"
+    assert model.requests == [[""]]
+
+
+def test_a_model_that_is_not_there_is_told(run, translator):
+    with pytest.raises(UserError, match="no model of that name"):
+        run("a\n", *translator, "--model", "absent")
+
+
+@pytest.mark.parametrize(
+    ("signature", "words"),
+    [("summarise", "refuses"), ("score", "refuses"), ("translate_nbest", "gives no `translation`")],
+)
+def test_a_signature_that_does_not_translate_is_told(run, translator, signature, words):
+    with pytest.raises(UserError, match=words):
+        run("a\n", *translator, "--signature", signature)
+
+
+def test_any_signature_that_translates_will_do(run, translator, in_python):
+    text, _ = run(f"{LINES[1]}\n", *translator, "--signature", "align")
+    assert text.encode() == in_python("align", text=[LINES[1]])["translation"][0] + b"\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--concurrency", 0], ["--batch-size", 0], ["--retries", -1], ["--timeout", 0]],
+    ids=lambda arguments: arguments[0],
+)
+def test_impossible_numbers_are_told(run, arguments):
+    with pytest.raises(UserError, match=f"{arguments[0]} should be at least"):
+        run("a\n", "--rest", "http://127.0.0.1:1", *arguments)
+
+
+def test_the_model_has_the_name_that_the_ready_files_give_it():
+    assert client._parser().get_default("model") == SERVED_AS
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_has_a_progress_bar_and_a_log_has_none(run, monkeypatch, terminal):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    sys.stderr.isatty = lambda: terminal
+    with over_rest(Shouter()) as server:
+        run("a\n" * 20, *server, "--batch-size", 1)
+    assert ("translate:   0%" in sys.stderr.getvalue()) == terminal
+
+
+def _alone(*arguments, text="", **options):
+    """Runs the client in a process of its own."""
+    return subprocess.run(
+        [*CLIENT, *arguments], input=text, capture_output=True, text=True, timeout=100, **options
+    )
+
+
+def test_a_server_that_is_gone_ends_with_code_2(tmp_path):
+    with over_rest(Shouter()) as server:
+        pass
+    target = tmp_path / "target"
+    result = _alone(*server, "-o", target, "--retries", "1", text="a\n")
+    assert result.returncode == 2
+    told = f"error: The server at {server[1]} cannot be reached or is busy: [Errno"
+    assert result.stderr.startswith(told)
+    assert "refused. Tries: 2." in result.stderr
+    assert not target.exists()
+
+
+def test_a_grpc_server_that_is_gone_is_told(run):
+    with over_grpc(Shouter()) as server:
+        pass
+    with pytest.raises(UserError, match=f"server at {server[1]} cannot be reached"):
+        run("a\n", *server, "--retries", 1)
+
+
+def test_rest_needs_no_tensorflow_and_grpc_says_what_it_needs(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("raise ModuleNotFoundError('no tensorflow here')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with over_rest(Shouter()) as server:
+        result = _alone(*server, text="Grüße\r\nb", env=env)
+        assert (result.returncode, result.stdout) == (0, "GRÜSSE\nB\n"), result.stderr
+    result = _alone("--grpc", "127.0.0.1:1", text="a\n", env=env)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: gRPC needs")
+    assert "pip install tensorflow-serving-api" in result.stderr and "--rest" in result.stderr
+
+
+def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("of yesterday")
+    source = tmp_path / "source"
+    source.write_text("a\n" * 40)
+    model = Shouter(hold=lambda model, number: number >= 3)
+    options = ("--batch-size", "2", "--concurrency", "2")
+    with protocol(model) as server:
+        process = subprocess.Popen(
+            [*CLIENT, *server, source, "-o", target, *options], stderr=subprocess.PIPE, text=True
+        )
+        with model.changed:
+            assert model.wait_for(lambda: model.answered == 3 and model.in_flight == 2)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert re.fullmatch(r"Stopped: [0246] of 40 lines were translated, none is written.\n", told)
+    assert time.monotonic() - start < 30  # the server would not have answered for a minute
+    assert target.read_text() == "of yesterday"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
