@@ -4,7 +4,8 @@ r"""Every signature of an exported model, in Python and in the C++ session, on m
         --source test.en --target test.de
 
 compares Python's answers to batches of 32 with the C++ session's to batches of 1, 7 and 32, prints
-how many rows differ and by how much, and exits with 1 if a text does or a number by over 1e-5.
+how many rows differ and by how much, and exits with 1 if a text does or a number by over 1e-5,
+of its size where that is above 1.
 """
 
 import argparse
@@ -105,7 +106,7 @@ def _rows(outputs):
 
 
 def _difference(found, expected):
-    """Rows whose texts or whole numbers differ, and the largest difference of the other rows."""
+    """Rows whose texts or whole numbers differ, and how far the others' numbers are apart."""
     others, largest = 0, 0.0
     for row, wanted in zip(found, expected, strict=True):
         numbers = [key for key, value in wanted.items() if _is_real(value)]
@@ -113,8 +114,9 @@ def _difference(found, expected):
             others += 1
             continue
         for key in numbers:
-            gap = np.abs(np.array(row[key], float) - np.array(wanted[key], float)).max(initial=0)
-            largest = max(largest, float(gap))
+            left, right = np.array(row[key], float), np.array(wanted[key], float)
+            gaps = np.abs(left - right) / np.maximum(1.0, np.abs(right))
+            largest = max(largest, float(gaps.max(initial=0)))
     return others, largest
 
 
