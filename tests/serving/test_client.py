@@ -347,13 +347,20 @@ def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, t
     options = ("--batch-size", "2", "--concurrency", "2")
     with protocol(model) as server:
         process = subprocess.Popen(
-            [*CLIENT, *server, source, "-o", target, *options], stderr=subprocess.PIPE, text=True
+            [*CLIENT, *server, source, "-o", target, *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            # tests that a shell runs in the background have children that ignore Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        with model.changed:
-            assert model.wait_for(lambda: model.answered == 3 and model.in_flight == 2)
-        start = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            with model.changed:
+                assert model.wait_for(lambda: model.answered == 3 and model.in_flight == 2)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert re.fullmatch(r"Stopped: [0246] of 40 lines were translated, none is written.\n", told)
     assert time.monotonic() - start < 30  # the server would not have answered for a minute
