@@ -54,6 +54,9 @@ def _parse() -> argparse.Namespace:
 
 def main() -> None:
     """Serves until SIGTERM or Ctrl-C."""
+    stops = {signal.SIGTERM, signal.SIGINT}
+    # taken by sigwait alone: an event that handlers set would hang if both signals come at once
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     arguments = _parse()
     batching = None
     if arguments.batch_sizes:
@@ -80,11 +83,8 @@ def main() -> None:
     grpc_port = server.add_insecure_port(f"127.0.0.1:{arguments.grpc_port}")
     server.start()
 
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *unused: stopped.set())
     print(json.dumps({"rest_port": rest.server_port, "grpc_port": grpc_port}), flush=True)
-    stopped.wait()
+    signal.sigwait(stops)
     server.stop(grace=1).wait()
     os._exit(0)  # whatever a request without a deadline still does
 
