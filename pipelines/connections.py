@@ -103,7 +103,7 @@ class GrpcConnection:
 
 
 class RestConnection:
-    """Sends requests over REST. `requests` comes with TensorFlow, which is not imported.
+    """Sends requests over REST; TensorFlow is not imported.
 
     Args:
         address: Such as `"http://localhost:8501"`.

@@ -1,30 +1,11 @@
 """Each fault that a server would meet is found and named; a sound model passes."""
 
 import pytest
-import sentencepiece
 import tensorflow as tf
 import tensorflow_text
-from tensorflow.core.protobuf import saved_model_pb2
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.gate import check_saved_model
-from dtmt_tf.export.warmup import WARMUP_FILE, write_warmup
-
-LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    prefix = tmp_path_factory.mktemp("pieces") / "pieces"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES * 20),
-        model_prefix=str(prefix),
-        vocab_size=60,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    content = prefix.with_suffix(".model").read_bytes()
-    return tensorflow_text.SentencepieceTokenizer(content, out_type=tf.int32)
 
 
 def _save(path, serve, tokenizer=None, spec=None, signature="serving_default"):
@@ -35,44 +16,6 @@ def _save(path, serve, tokenizer=None, spec=None, signature="serving_default"):
     module.tokenizer = tokenizer
     tf.saved_model.save(module, str(path), signatures={signature: module.serve})
     return path
-
-
-@pytest.fixture(scope="module")
-def sound_dir(tmp_path_factory, tokenizer):
-    """A model with what a translator has: tokenizer, loop, branch, variable, two outputs."""
-    scale = tf.Variable(2.0)
-
-    def serve(text):
-        pieces = tokenizer.tokenize(text)
-        counts = tf.cast(pieces.row_lengths(), tf.float32)
-        for _ in tf.range(3):
-            counts = counts * scale
-        if tf.reduce_any(counts > 100.0):
-            counts = tf.minimum(counts, 100.0)
-        with tf.device("/CPU:0"):
-            counts = tf.identity(counts)
-        translation = tf.reshape(tokenizer.detokenize(pieces), [-1])
-        return {"translation": translation, "score": tf.nn.relu(counts)}
-
-    module = tf.Module()
-    module.serve = tf.function(serve, input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    module.parts = [tokenizer, scale]
-    path = tmp_path_factory.mktemp("sound")
-    tf.saved_model.save(module, str(path), signatures=module.serve)
-    return path
-
-
-@pytest.fixture
-def edit(sound_dir, tmp_path):
-    """Returns a function that writes the sound model with one edit and gives the problems."""
-
-    def write_and_check(change):
-        message = saved_model_pb2.SavedModel.FromString((sound_dir / "saved_model.pb").read_bytes())
-        change(message.meta_graphs[0])
-        (tmp_path / "saved_model.pb").write_bytes(message.SerializeToString())
-        return check_saved_model(tmp_path)
-
-    return write_and_check
 
 
 def _find_node(graph, op):
@@ -359,54 +302,6 @@ def test_a_signature_must_be_there_to_predict(edit):
 def test_the_default_signature_must_exist(tmp_path):
     path = _save(tmp_path, lambda text: {"copy": text + ""}, signature="copy")
     assert check_saved_model(path) == ["model: no signature 'serving_default'"]
-
-
-@pytest.mark.parametrize(
-    ("request_", "problem"),
-    [
-        (("serving_default", {"text": ["a", "b"]}), None),
-        (("", {"text": ["a"]}), None),
-        (("align", {"text": ["a"]}), "the model has no signature 'align'"),
-        (
-            ("serving_default", {"source": ["a"]}),
-            "signature 'serving_default' takes the inputs text. Received: source",
-        ),
-        (
-            ("serving_default", {"text": ["a"], "target": ["b"]}),
-            "signature 'serving_default' takes the inputs text. Received: target, text",
-        ),
-        (("serving_default", {"text": "a"}), "inputs should be rows of text"),
-        (("serving_default", {"text": [["a"]]}), "inputs should be rows of text"),
-    ],
-)
-def test_warm_up_requests_must_fit_the_signatures(edit, tmp_path, request_, problem):
-    write_warmup(tmp_path, [("serving_default", {"text": ["fine"]}), request_])
-    expected = [] if problem is None else [f"{WARMUP_FILE}, request 2: {problem}"]
-    assert edit(lambda graph: None) == expected
-
-
-def test_warm_up_requests_must_have_as_many_rows_in_each_input(edit, tmp_path):
-    def change(graph):
-        several = graph.signature_def["several"]
-        several.CopyFrom(graph.signature_def["serving_default"])
-        several.inputs["more"].CopyFrom(several.inputs["text"])
-
-    write_warmup(tmp_path, [("several", {"text": ["a", "b"], "more": ["c"]})])
-    assert edit(change) == [f"{WARMUP_FILE}, request 1: inputs should have equally many rows"]
-
-
-def test_a_damaged_or_endless_warm_up_file_is_found(edit, tmp_path):
-    path = write_warmup(tmp_path, [("serving_default", {"text": ["a"]})])
-    record = path.read_bytes()
-    path.write_bytes(record * 1001)
-    assert edit(lambda graph: None) == [f"{WARMUP_FILE}: holds 1001 requests; a server takes 1000"]
-    path.write_bytes(record[:-1])
-    (problem,) = edit(lambda graph: None)
-    assert problem.startswith(f"{WARMUP_FILE}: is damaged: ")
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(b"not a message")
-    (problem,) = edit(lambda graph: None)
-    assert problem.startswith(f"{WARMUP_FILE}: is damaged: ")
 
 
 def test_a_model_without_the_serving_tag_is_reported(edit):
