@@ -45,7 +45,8 @@ class DataConfig:
     source_language: str = ""  # ISO code, such as "en"
     target_language: str = ""
     reverse: bool = False  # the other way: what is said of source and target changes sides
-    corpus: str = "files"  # "files": those below; "cldr": rendered by Babel
+    corpus: str = "files"  # "files": those below; "cldr": rendered by Babel; "tfds": tfds_name
+    tfds_name: str = ""  # "wmt14_translate/de-en"; its splits are train, validation and test
     train_source: tuple[str, ...] = ()  # plain, .gz or .xz; absolute, or below --data-dir
     train_target: tuple[str, ...] = ()  # as many: file n translates file n
     validation_source: tuple[str, ...] = ()
@@ -65,8 +66,15 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require(
-            self.corpus in ("files", "cldr"),
-            f"`data.corpus` should be files or cldr. Received: {self.corpus!r}.",
+            self.corpus in ("files", "cldr", "tfds"),
+            f"`data.corpus` should be files, cldr or tfds. Received: {self.corpus!r}.",
+        )
+        named = self.tfds_name and self.source_language and self.target_language
+        _require(
+            bool(named) or self.corpus != "tfds",
+            "`data.corpus=tfds` needs `data.tfds_name`, `data.source_language` and "
+            f"`data.target_language`. Received: {self.tfds_name!r}, {self.source_language!r} and "
+            f"{self.target_language!r}.",
         )
         _require(
             not self.extra_tests or all((self.source_language, self.target_language)),
@@ -111,6 +119,8 @@ class TrainingConfig:
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6  # added to the uncorrected root, as in TensorFlow
     clip_norm: float = 5.0  # of the whole gradient, after the sum over replicas
+    ema_decay: float = 0.0  # above 0, a moving average of the weights is what translates
+    max_bad_steps: int = 3  # updates in a row, not finite, before going back at half the rate
     validation_steps: int = 2000  # updates between validations
     patience: int = 20  # validations without a better BLEU before stopping; 0: never stop early
     keep_last: int = 5  # checkpoints
@@ -130,6 +140,7 @@ class TrainingConfig:
             "subword_dropout_rate",
             "adam_beta_1",
             "adam_beta_2",
+            "ema_decay",
         ):
             value = getattr(self, name)
             _require(0 <= value < 1, f"`training.{name}` should be in [0, 1). Received: {value}.")
@@ -143,6 +154,7 @@ class TrainingConfig:
             "keep_best",
             "average_count",
             "log_steps",
+            "max_bad_steps",
         ):
             value = getattr(self, name)
             _require(value >= 1, f"`training.{name}` should be at least 1. Received: {value}.")

@@ -17,32 +17,25 @@ import tensorflow as tf
 
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
-from dtmt_tf.data.pipeline import TrainingSet, encode_lines, fingerprint
-from dtmt_tf.data.splits import Pairs, load_splits
-from dtmt_tf.data.statistics import HEADER, describe
+from dtmt_tf.data.pipeline import TrainingSet
+from dtmt_tf.data.records import Preparation, Records, preparation
+from dtmt_tf.data.splits import Corpus, load_corpus
+from dtmt_tf.data.statistics import table
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
-from dtmt_tf.experiment import Experiment, defaults, from_dict, to_dict, with_overrides
+from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
 from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import (
-    CheckpointFolder,
-    Outcome,
-    Summaries,
-    Trainer,
-    TrainingStep,
-    load_weights,
-    multiplies_bfloat16,
-)
+from dtmt_tf.training import CheckpointFolder, load_weights
 
 logger = logging.getLogger(__name__)
 
 PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
-NUM_SAMPLES = 4  # pairs shown at validation
+MOST_SHOWN = 10_000  # pairs that samples are chosen from
 CHANGEABLE = ("decoding.", "evaluation.", "training.average", "data.extra_tests")  # when trained
 
 
@@ -118,22 +111,25 @@ class Run:
         return TASKS[self.experiment.task]
 
     @cached_property
-    def splits(self) -> dict[str, Pairs]:
+    def corpus(self) -> Corpus:
         """The corpus, checked; findings are logged."""
-        splits, findings = load_splits(
-            self.experiment.data, self.task, self.data_dir, self.cache_dir
-        )
-        sizes = ", ".join(f"{len(pairs[0]):,} {name}" for name, pairs in splits.items())
+        corpus = load_corpus(self.experiment.data, self.task, self.data_dir, self.cache_dir)
+        sizes = ", ".join(f"{size:,} {part}" for part, size in corpus.sizes.items())
         logger.info("Pairs: %s", sizes)
-        if findings:
-            logger.warning("The data check found:\n%s", format_findings(findings))
-        return splits
+        if corpus.findings:
+            logger.warning("The data check found:\n%s", format_findings(corpus.findings))
+        return corpus
 
     @property
     def scored_parts(self) -> list[str]:
         """The parts a trained model is scored on: all tests, or validation if there are none."""
-        tests = [name for name in self.splits if name not in ("train", "validation")]
-        return tests or [name for name in self.splits if name == "validation"]
+        tests = [name for name in self.corpus.sizes if name not in ("train", "validation")]
+        return tests or [name for name in self.corpus.sizes if name == "validation"]
+
+    @property
+    def shown_part(self) -> str:
+        """The part that examples are taken from."""
+        return "validation" if "validation" in self.corpus.sizes else "train"
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -145,15 +141,46 @@ class Run:
         record = self.work / "subwords.json"
         if self.checkpoints.steps():
             return Vocabulary.load(self.work)
-        data = self.experiment.data
-        corpus = fingerprint(*self.splits["train"])
-        made_from = {"corpus": corpus, **to_dict(self.experiment)["data"]}
+        data, corpus = self.experiment.data, self.corpus
+        made_from = {"corpus": corpus.fingerprint, **to_dict(self.experiment)["data"]}
         if not record.exists() or json.loads(record.read_text("utf-8")) != made_from:
             logger.info("Training sub-words")
             record.unlink(missing_ok=True)
-            Vocabulary.train(*self.splits["train"], data).save(self.work)
+            sources = (source for source, _ in corpus.stream("train"))
+            targets = (target for _, target in corpus.stream("train"))
+            Vocabulary.train(sources, targets, data).save(self.work)
             write_atomically(record, json.dumps(made_from, indent=2).encode())
         return Vocabulary.load(self.work)
+
+    @cached_property
+    def records(self) -> Records:
+        """The training part in sub-words, prepared on first use.
+
+        Raises:
+            UserError: If a file of an earlier preparation is damaged.
+        """
+        return Records(self.prepare())
+
+    def prepare(self, write: Callable[[Preparation, list[int]], None] | None = None) -> Path:
+        """Makes what is missing of `records`; returns their folder.
+
+        Args:
+            write: What writes them, see `Preparation.run`.
+        """
+        with_text = self.experiment.training.subword_dropout_rate > 0
+        maker = preparation(self.cache_dir, self.corpus, self.vocabulary, with_text)
+        maker.run(write)
+        return maker.folder
+
+    def training_set(self) -> TrainingSet:
+        """Returns the training pairs that are short enough."""
+        training = self.experiment.training
+        return TrainingSet(
+            self.records,
+            self.experiment.data.max_length,
+            self.vocabulary.samplers(training.subword_dropout_rate),
+            training.seed,
+        )
 
     def record_settings(self) -> None:
         """Writes `experiment.json` (settings, where they come from, versions) and `samples.json`.
@@ -169,22 +196,13 @@ class Run:
         return {"settings": to_dict(self.experiment), "origins": dict(self.origins)}
 
     def _samples(self) -> list[tuple[str, str]]:
-        return sample_pairs(*(self.splits.get("validation") or self.splits["train"]))
-
-    def restart(self) -> None:
-        """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
-        shutil.rmtree(self.work, ignore_errors=True)
+        return sample_pairs(*self.corpus.lines(self.shown_part, MOST_SHOWN))
 
     def statistics(self) -> str:
         """Returns a table of the corpus in sub-words."""
-        rows = [HEADER]
-        languages = self.experiment.data.source_language, self.experiment.data.target_language
-        subwords = self.vocabulary.source, self.vocabulary.target
-        for name, pairs in self.splits.items():
-            for language, lines, side in zip(languages, pairs, subwords, strict=True):
-                ids = encode_lines(lines, side.encode)
-                rows.append(describe(name, language, ids, side.size))
-        return "\n".join(rows)
+        data = self.experiment.data
+        languages = data.source_language, data.target_language
+        return table(self.corpus, self.records, self.vocabulary, languages)
 
     def build_model(self) -> TranslationModel:
         """Returns the model with fresh weights, the same for the same seed."""
@@ -220,91 +238,9 @@ class Run:
 
         return translate
 
-    def train(self, devices: Sequence[str] | None = None) -> Outcome:
-        """Trains, or goes on training.
-
-        Args:
-            devices: Devices for `tf.distribute.MirroredStrategy`; all GPUs, or the CPU, by default.
-        """
-        experiment = self.experiment
-        data, training = experiment.data, experiment.training
-        self.score(["text"], ["text"])  # a scorer that fails should do so before the first update
-        if training.deterministic:
-            tf.config.experimental.enable_op_determinism()
-        strategy = tf.distribute.MirroredStrategy(devices)
-        logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
-        if training.precision == "bfloat16" and not multiplies_bfloat16():
-            logger.warning(
-                "This processor has no bfloat16 products: training.precision=float32 is faster."
-            )
-        vocabulary = self.vocabulary
-        training_set = TrainingSet(
-            *self.splits["train"],
-            vocabulary.source.encode,
-            vocabulary.target.encode,
-            data.max_length,
-            vocabulary.samplers(training.subword_dropout_rate),
-            training.seed,
-        )
-        with strategy.scope():
-            model = self.build_model()
-        step = TrainingStep(model, training, strategy)
-        summaries = Summaries(
-            self.work / "tensorboard", [variable.path for variable in model.trainable_variables]
-        )
-        validation = self.splits.get("validation")
-        if validation is None:
-            logger.warning("No validation pairs: no BLEU, no early stopping.")
-        translate = self.translate_function(model)
-
-        def validate() -> tuple[dict[str, float], list[tuple[str, str, str]]]:
-            sources, references = validation or ([], [])
-            translations = self.translate(sources, translate, "validation")
-            scores = self.score(translations, references)
-            values = {"bleu": scores.bleu, "chrf": scores.chrf}
-            if scores.exact_match is not None:
-                values["exact_match"] = scores.exact_match
-            rows = zip(sources, references, translations, strict=True)
-            return values, list(rows)[:NUM_SAMPLES]
-
-        trainer = Trainer(
-            step,
-            training_set,
-            self.checkpoints,
-            summaries,
-            validate if validation else None,
-            lambda at: self._inspect(model, summaries, at),
-            to_dict(experiment),
-            defaults(type(experiment.model)),
-            data.max_length,
-            data.max_tokens_per_batch,
-        )
-        done = trainer.restore()
-        self.record_settings()
-        logger.info(
-            "%s parameters; %s updates an epoch; %s",
-            f"{sum(model.parameter_counts().values()):,}",
-            f"{trainer.plan.batches_per_epoch:,}",
-            f"resuming after update {done:,}" if done else "starting",
-        )
-        return trainer.run()
-
-    def _inspect(self, model: TranslationModel, summaries: Summaries, step: int) -> None:
-        """Writes gate means and attention of the first pairs."""
-        split = self.splits.get("validation") or self.splits["train"]
-        subwords = self.vocabulary.source, self.vocabulary.target
-        ids = [
-            encode_lines(lines[:NUM_SAMPLES], side.encode)
-            for lines, side in zip(split, subwords, strict=True)
-        ]
-        gates, attention = model.inspect(ids[0].to_tensor(), ids[1].to_tensor())
-        words = [
-            [text.decode() for text in side.tokenizer.id_to_string(ids[k][row]).numpy()]
-            for row in range(ids[0].nrows())
-            for k, side in enumerate(subwords)
-        ]
-        values = {name: float(value) for name, value in gates.items()}
-        summaries.inspection(step, values, attention.numpy(), words)
+    def restart(self) -> None:
+        """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def best_model(self) -> tuple[TranslationModel, list[int]]:
         """Returns the model with the weights that count, and the steps they are the mean of.
@@ -314,7 +250,7 @@ class Run:
         """
         training = self.experiment.training
         steps = self.checkpoints.steps()[-1:]
-        if not steps:
+        if not any(steps):  # the one of step 0 is what training began with
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
         history = self.checkpoints.describe(steps[0]).history
         if training.average == "best":
@@ -348,13 +284,13 @@ class Run:
         Side effects:
             Writes `train/<split>.txt` (the translations) and `train/scores.json`.
         """
-        if split not in self.splits:
+        if split not in self.corpus.sizes:
             raise UserError(
-                f"There is no {split} part, but {', '.join(self.splits)}. "
+                f"There is no {split} part, but {', '.join(self.corpus.sizes)}. "
                 "data.test_source or data.extra_tests names more."
             )
         model, steps = self.best_model()
-        sources, references = self.splits[split]
+        sources, references = self.corpus.lines(split)
         translations = self.translate(sources, self.translate_function(model), split)
         scores = self.score(translations, references)
         write_atomically(

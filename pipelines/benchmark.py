@@ -120,8 +120,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UserError("--run goes with decode and export.")
     if args.saved_model and not args.run:
         raise UserError("--saved-model needs --run, the run whose newest export is measured.")
-    if args.windows < 1 or args.updates < 1 or args.copies < 1:
-        raise UserError("--windows, --updates and --copies should be at least 1.")
+    if args.pairs and (args.action != "input" or args.copies > 1):
+        raise UserError("--pairs goes with input, and not with --copies.")
+    if args.windows < 1 or args.updates < 1 or args.copies < 1 or args.pairs < 0:
+        raise UserError("--windows, --updates, --copies and --pairs should be at least 1.")
     return args
 
 
@@ -132,13 +134,15 @@ def _parser() -> argparse.ArgumentParser:
         "        the arithmetic that the model needs, beside the rate of matrix products\n"
         "        measured in between; peak memory; where the time goes; the start\n"
         "decode  sentences and sub-words per second, and seconds for one sentence alone\n"
-        "input   target words per second that the input pipeline alone makes ready\n"
+        "input   target words per second that the input pipeline alone makes ready; how long\n"
+        "        the records that it reads take to make; peak memory of both\n"
         "export  seconds and megabytes of an export, and how fast it starts in a new process",
         epilog="examples:\n"
         "  python pipelines/benchmark.py train --data-dir ~/data\n"
         "  python pipelines/benchmark.py train --compare='--form plain --threads 0 0'\n"
         "  python pipelines/benchmark.py train --preset paper --windows 3\n"
         "  python pipelines/benchmark.py train --table --json growth.json\n"
+        "  python pipelines/benchmark.py input --pairs 5000000 --windows 2\n"
         "  python pipelines/benchmark.py decode --run saved_models/multi30k_ende/dtmt_small\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -175,6 +179,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="also translate more lines, to see whether memory grows")  # fmt: skip
     reading = parser.add_argument_group("input")
     reading.add_argument("--copies", type=int, default=1, help="of the corpus, one after another")
+    reading.add_argument("--pairs", type=int, default=0,
+                         help="so many pairs of made up text instead; what cutting it into "
+                         "sub-words takes is told too")  # fmt: skip
     common.add_folders(parser.add_argument_group("where"))
     parser.set_defaults(task="multi30k_ende")
     return parser
@@ -192,6 +199,8 @@ def _name(args: argparse.Namespace) -> str:
         options += ["SavedModel"] * args.saved_model
     if args.copies > 1:
         options.append(f"corpus {args.copies} times")
+    if args.pairs:
+        options.append("made up text")
     return ", ".join([name, *options])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -16,10 +17,16 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; er
 
 from dtmt_tf.errors import UserError  # noqa: E402
 from dtmt_tf.experiment import Experiment, resolve  # noqa: E402
+from dtmt_tf.files import is_of_full_disk  # noqa: E402
 from dtmt_tf.quiet import quiet_stderr  # noqa: E402
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
+STRATEGIES = ("auto", "mirrored", "multiworker")
+CLUSTER_VARIABLE = "TF_CONFIG"
+CLUSTER_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
 
 
 def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
@@ -67,7 +74,44 @@ def add_folders(group: argparse._ActionsContainer) -> None:
     )
 
 
-def start_tensorflow(devices: Sequence[str] = (), threads: tuple[int, int] | None = None) -> None:
+STRATEGIES = ("auto", "mirrored", "multiworker")
+CLUSTER_VARIABLE = "TF_CONFIG"
+CLUSTER_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
+
+
+def is_multiworker(name: str) -> bool:
+    """Whether several processes are to train together.
+
+    Args:
+        name: `"auto"` (if TF_CONFIG names more than one worker), `"mirrored"` or `"multiworker"`.
+
+    Raises:
+        UserError: If TF_CONFIG is missing where it is needed, or can not be read.
+    """
+    text = os.environ.get(CLUSTER_VARIABLE, "")
+    if name == "mirrored" or (name == "auto" and not text):
+        return False
+    try:
+        cluster = json.loads(text)["cluster"]
+        index = json.loads(text)["task"]["index"]
+        workers = [*cluster.get("chief", []), *cluster["worker"]]
+        workers[int(index)]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise UserError(
+            f"{CLUSTER_VARIABLE} should name the workers and which of them this is, such as\n"
+            f"  {CLUSTER_EXAMPLE}\n"
+            f"Received: {text!r} ({type(error).__name__}: {error})."
+        ) from error
+    return name == "multiworker" or len(workers) > 1
+
+
+def start_tensorflow(
+    devices: Sequence[str] = (),
+    threads: tuple[int, int] | None = None,
+    multiworker: bool = False,
+) -> None:
     """Imports and starts TensorFlow without the lines it writes whatever its log level is.
 
     Args:
@@ -75,6 +119,7 @@ def start_tensorflow(devices: Sequence[str] = (), threads: tuple[int, int] | Non
             into as many logical devices, its cores shared out among them.
         threads: Between operations and within one, 0 for TensorFlow's own number; by default what
             suits these models on a processor.
+        multiworker: Whether devices are left to a strategy that must be the first to see them.
 
     Raises:
         UserError: If one of the devices is not there.
@@ -98,6 +143,8 @@ def start_tensorflow(devices: Sequence[str] = (), threads: tuple[int, int] | Non
                 tf.config.list_physical_devices("CPU")[0],
                 [tf.config.LogicalDeviceConfiguration()] * processors,
             )
+        if multiworker:
+            return
         devices_there = tf.config.list_logical_devices()
     present = [device.name.removeprefix("/device:") for device in devices_there]
     missing = [name for name in devices if name.upper() not in present]
@@ -200,10 +247,15 @@ def main(command: Callable[[], int | None]) -> None:
     except BrokenPipeError:  # the reader of our output left
         sys.stderr.close()
         code = 141
-    except OSError as error:  # a full disk, a folder that can not be written
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         code = 130
+    except Exception as error:
+        full = is_of_full_disk(error)  # TensorFlow has errors of its own for that
+        if not (full or isinstance(error, OSError)):
+            raise
+        print("error:", str(error).partition("\n")[0], file=sys.stderr)
+        if full:
+            print("Make room and run the same command again.", file=sys.stderr)
+        code = 2
     sys.exit(code)

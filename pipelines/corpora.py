@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import tempfile
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import common
 import numpy as np
@@ -29,6 +33,7 @@ LENGTHS = """
 26-27 27-30 29-31 33-41
 """
 PAIRS = 12_000
+LEARNT_FROM = 100_000  # pairs of made up text, for sub-words
 
 
 def open_run(options: Namespace) -> Run | None:
@@ -70,50 +75,126 @@ def sizes(experiment: Experiment) -> tuple[int, int]:
     return source, source if data.joint_vocabulary else data.target_vocab_size
 
 
-def training_set(experiment: Experiment, run: Run | None, copies: int = 1) -> TrainingSet:
-    """Returns the training pairs of a run, or random ones.
+def training_set(
+    experiment: Experiment, run: Run | None, copies: int = 1, pairs: int = 0
+) -> TrainingSet:
+    """Returns the training pairs of a run, or made up ones, from records made for this process.
 
     Args:
         experiment: The settings.
         run: Where text comes from, if it does.
         copies: How often the pairs are repeated.
+        pairs: So many pairs of made up text instead, cut into sub-words learnt from it.
     """
     from dtmt_tf.data.pipeline import TrainingSet
+    from dtmt_tf.data.records import Records, preparation
+    from dtmt_tf.text import Vocabulary
 
     data, training = experiment.data, experiment.training
-    if run is None:
+    if run is None and not pairs:
         return random_set(experiment, PAIRS * copies)
-    source, target = run.splits["train"]
-    return TrainingSet(
-        source * copies,
-        target * copies,
-        run.vocabulary.source.encode,
-        run.vocabulary.target.encode,
-        data.max_length,
-        run.vocabulary.samplers(training.subword_dropout_rate),
-        training.seed,
-    )
+    corpus: Any
+    if pairs:
+        corpus = RandomText(pairs)
+        source, target = zip(*corpus.stream("train", 0, LEARNT_FROM), strict=True)
+        vocabulary = Vocabulary.train(source, target, data)
+    elif run:
+        corpus = Repeated(list(run.corpus.stream("train")), copies)
+        vocabulary = run.vocabulary
+    rate = training.subword_dropout_rate
+    made = preparation(_folder(), corpus, vocabulary, bool(rate))
+    made.run()
+    samplers = vocabulary.samplers(rate)
+    return TrainingSet(Records(made.folder), data.max_length, samplers, training.seed)
 
 
 def random_set(experiment: Experiment, pairs: int) -> TrainingSet:
     """Returns pairs of random ids, their lengths those of `LENGTHS` in turn."""
-    import tensorflow as tf
-
     from dtmt_tf.config import EOS_ID, UNK_ID
     from dtmt_tf.data.pipeline import TrainingSet
+    from dtmt_tf.data.records import Preparation, Records
 
-    def numbers(texts: tf.Tensor) -> tf.RaggedTensor:
-        ids = tf.strings.to_number(tf.strings.split(texts), tf.int32)
-        return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS_ID)], axis=1)
+    def numbers(texts: Sequence[str]) -> list[list[int]]:
+        return [[*map(int, text.split()), EOS_ID] for text in texts]
 
     random = np.random.default_rng(0)
-    lengths = [tuple(map(int, pair.split("-"))) for pair in LENGTHS.split()]
     sides: list[list[str]] = []
     for side, size in enumerate(sizes(experiment)):
         rows = (
-            random.integers(UNK_ID + 1, size, lengths[k % len(lengths)][side] - 1)
-            for k in range(pairs)
+            random.integers(UNK_ID + 1, size, pair[side] - 1)
+            for pair in itertools.islice(itertools.cycle(_lengths()), pairs)
         )
         sides.append([" ".join(map(str, row)) for row in rows])
-    source, target = sides
-    return TrainingSet(source, target, numbers, numbers, experiment.data.max_length)
+    corpus = Repeated(list(zip(*sides, strict=True)), 1)
+    folder = _folder()
+    Preparation(folder, corpus, (numbers, numbers)).run()
+    return TrainingSet(Records(folder), experiment.data.max_length)
+
+
+class Repeated:
+    """A corpus: some pairs over and over.
+
+    Args:
+        pairs: The pairs.
+        copies: How often.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], copies: int) -> None:
+        self.pairs = pairs
+        self.sizes: Mapping[str, int] = {"train": copies * len(pairs)}
+        self.fingerprint = ""
+
+    def stream(
+        self, part: str, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yields the pairs from `start` to before `stop`."""
+        for k in range(start, self.sizes[part] if stop is None else stop):
+            yield self.pairs[k % len(self.pairs)]
+
+
+class RandomText:
+    """A corpus of made up words, as often used as words are, two for three sub-words of `LENGTHS`.
+
+    Args:
+        pairs: How many pairs it has; none is kept.
+    """
+
+    WORDS = 20_000
+    LETTERS = "etaoinsrhldcumfpgwybvkxjqz"
+
+    def __init__(self, pairs: int) -> None:
+        self.sizes: Mapping[str, int] = {"train": pairs}
+        self.fingerprint = ""
+        random = np.random.default_rng(0)
+        chances = 1 / np.arange(1, len(self.LETTERS) + 1)
+        letters = random.choice(list(self.LETTERS), (self.WORDS, 12), p=chances / chances.sum())
+        ends = random.integers(2, 13, self.WORDS)
+        rows = zip(letters.tolist(), ends.tolist(), strict=True)
+        self.words = ["".join(row[:end]) for row, end in rows]
+
+    def stream(
+        self, part: str, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yields the pairs from `start` to before `stop`: the same ones for the same `start`."""
+        random = np.random.default_rng(start)
+        lengths = itertools.cycle(_lengths())
+        for _ in range(start, self.sizes[part] if stop is None else stop):
+            source, target = (2 * length // 3 for length in next(lengths))
+            # Zipf's law: the n-th word is used 1 / n times as often as the first
+            ranks = (self.WORDS ** random.random(source + target)).astype(int)
+            words = [self.words[rank - 1] for rank in ranks.tolist()]
+            yield " ".join(words[:source]), " ".join(words[source:])
+
+
+def _lengths() -> list[tuple[int, int]]:
+    """Returns `LENGTHS` as numbers."""
+    pairs = (pair.split("-") for pair in LENGTHS.split())
+    return [(int(source), int(target)) for source, target in pairs]
+
+
+_folders: list[tempfile.TemporaryDirectory] = []  # removed when the process ends
+
+
+def _folder() -> Path:
+    _folders.append(tempfile.TemporaryDirectory(prefix="benchmark"))
+    return Path(_folders[-1].name)

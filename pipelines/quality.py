@@ -24,6 +24,7 @@ def command() -> int:
     args = _parser().parse_args()
     common.start_tensorflow()
     from dtmt_tf.run import Run
+    from dtmt_tf.session import Session
 
     experiment, origins = common.experiment(args)
     bleu = published_bleu(records.read_records(args.records), experiment)
@@ -35,11 +36,9 @@ def command() -> int:
         )
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    if run.splits:  # a corpus that is not there or not sound removes nothing
-        run.restart()
-    outcome = run.train()
-    if outcome.signal:
-        return 128 + outcome.signal
+    outcome = Session(run).train(restart=True)
+    if outcome.exit_code:
+        return outcome.exit_code
     passed, text = judge(run.evaluate("test").bleu, bleu, args.margin)
     print(f"{args.task}, seed {experiment.training.seed}: {text}")
     return 0 if passed else 1

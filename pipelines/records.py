@@ -84,28 +84,25 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         UserError: If the run has no checkpoint or no test part.
     """
     from dtmt_tf.data.batch import BatchPlan
-    from dtmt_tf.data.pipeline import TrainingSet
     from dtmt_tf.models import MODELS
 
     experiment = run.experiment
     data, training = experiment.data, experiment.training
-    if "test" not in run.splits:
+    if "test" not in run.corpus.sizes:
         raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
     decoding = dataclasses.asdict(experiment.decoding)
     scores: dict[str, Any] = {}
-    for split in [name for name in ("validation", *run.scored_parts) if name in run.splits]:
+    sizes = run.corpus.sizes
+    for split in [name for name in ("validation", *run.scored_parts) if name in sizes]:
         scores[split] = _scores(run).get(split)
         if not scores[split] or scores[split]["decoding"] != decoding:
             run.evaluate(split)
             scores[split] = _scores(run)[split]
     newest = run.checkpoints.describe(run.checkpoints.steps()[-1])
-    vocabulary = run.vocabulary
-    training_set = TrainingSet(
-        *run.splits["train"], vocabulary.source.encode, vocabulary.target.encode, data.max_length
-    )
+    pairs = run.training_set()
     slices = newest.settings["conditions"]["slices"]
     plan = BatchPlan(
-        training_set.lengths, data.max_length, data.max_tokens_per_batch, slices, training.seed
+        pairs.lengths, data.max_length, data.max_tokens_per_batch, slices, training.seed
     )
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
@@ -146,7 +143,7 @@ def _scores(run: Run) -> dict[str, Any]:
 
 def _sentences(run: Run) -> dict[str, str]:
     """Returns words of each test source, and what BLEU counts in each translation."""
-    sources, references = run.splits["test"]
+    sources, references = run.corpus.lines("test")
     translations = (run.work / "test.txt").read_bytes().decode().split("\n")[:-1]
     evaluation = run.experiment.evaluation
     tokenize = choose_tokenizer(evaluation.tokenize, run.experiment.data.target_language)

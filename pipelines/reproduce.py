@@ -230,13 +230,14 @@ def _work(args: argparse.Namespace, row: str, seed: int) -> None:
 def _train(args: argparse.Namespace, row: str, seed: int) -> int:
     common.start_tensorflow()
     from dtmt_tf.run import Run
+    from dtmt_tf.session import Session
 
     job = _job(args, row, seed, timed=True)
     folder = args.output_dir / args.task / job.name
     run = Run(job.experiment, folder, common.data_dir(args), common.cache_dir(), job.origins)
-    outcome = run.train()
-    if outcome.signal:
-        return 128 + outcome.signal
+    outcome = Session(run).train()
+    if outcome.exit_code:
+        return outcome.exit_code
     series = {"preset": args.preset, "max_steps": args.max_steps, "set": args.set}
     record = records.make_record(run, row, series)
     records.write_record(args.records / job.record, record)

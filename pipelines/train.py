@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import common
+
+if TYPE_CHECKING:
+    from dtmt_tf.run import Run
 
 
 def command() -> int:
@@ -19,6 +24,7 @@ def command() -> int:
         "  python pipelines/train.py\n"
         "  python pipelines/train.py --task multi30k_ende --data-dir ~/data\n"
         "  python pipelines/train.py --task wmt14_ende --dry-run\n"
+        "  python pipelines/train.py --task wmt14_ende --plan --plan-for 8 5000\n"
         "  python pipelines/train.py --task custom --name mine \\\n"
         "      --set data.train_source=a.en data.train_target=a.de\n",
     )
@@ -30,12 +36,49 @@ def command() -> int:
         metavar="DEVICE",
         help="devices to train on, such as GPU:0 GPU:1 (default: all)",
     )
+    parser.add_argument(
+        "--strategy",
+        choices=common.STRATEGIES,
+        default="auto",
+        help="mirrored: the devices of this machine; multiworker: those of all workers that the "
+        "environment variable TF_CONFIG names; auto: multiworker if it names several",
+    )
     parser.add_argument("--restart", action="store_true", help="forget the run's checkpoints")
+    parser.add_argument(
+        "--max-seconds",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="stop so long after the first update, saved, with exit code 124",
+    )
+    parser.add_argument(
+        "--allow-changes",
+        nargs="+",
+        default=[],
+        metavar="SECTION.NAME",
+        help="go on though these settings are not those that the run was begun with",
+    )
     parser.add_argument("--show-config", action="store_true", help="print all settings and stop")
     parser.add_argument(
         "--dry-run",
         action="store_true",
         help="build the model, print its size, memory and steps, and stop",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const=1,
+        type=int,
+        metavar="PIECES",
+        help="like --dry-run, then measure a few updates of one replica, its batch read in so many "
+        "pieces or as many as memory asks, print the hours that training takes, and stop",
+    )
+    parser.add_argument(
+        "--plan-for",
+        nargs=2,
+        type=float,
+        metavar=("N", "RATE"),
+        help="with --plan: also the hours on N devices, each making RATE target words a second",
     )
     parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")
@@ -48,7 +91,8 @@ def command() -> int:
         for task in TASKS.values():
             print(f"{task.name:<18} {task.description}")
         return 0
-    common.start_tensorflow(args.devices)
+    multiworker = common.is_multiworker(args.strategy)
+    common.start_tensorflow(args.devices, multiworker=multiworker)
     from dtmt_tf.models import MODELS
 
     if args.list_models:
@@ -59,27 +103,46 @@ def command() -> int:
         print(show(experiment, origins))
         return 0
 
-    from dtmt_tf.evaluation import format_scores
-    from dtmt_tf.plan import dry_run
-    from dtmt_tf.run import Run
-
     if args.dry_run:
+        from dtmt_tf.plan import dry_run
+
         print(dry_run(experiment))
         return 0
+    if args.plan is not None:
+        import planning
+
+        planning.show(experiment, args.plan, args.plan_for)
+        return 0
+
+    from dtmt_tf.run import Run
+    from dtmt_tf.session import Session
+    from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
+
+    strategy = make_strategy(multiworker, args.devices or None)
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    if args.restart and run.splits:  # a corpus that is not there or not sound removes nothing
-        run.restart()
     start = time.perf_counter()
-    outcome = run.train(args.devices or None)
-    if outcome.signal:
+    limits = Limits(args.max_seconds, args.allow_changes)
+    outcome = Session(run, strategy, limits).train(args.restart)
+    if outcome.exit_code:
         again = [word for word in sys.argv if word != "--restart"]
+        why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
         print(
-            f"Stopped after update {outcome.step:,}; it is saved. To go on, run again:\n"
+            f"{why} after update {outcome.step:,}; it is saved. To go on, run again:\n"
             f"  {shlex.join([os.path.relpath(sys.executable), *again])}",
             file=sys.stderr,
         )
-        return 128 + outcome.signal
+    elif is_chief(strategy):
+        finish(run, start)
+    wait_for_all(strategy)
+    return outcome.exit_code
+
+
+def finish(run: Run, start: float) -> None:
+    """Scores a trained run and exports it."""
+    from dtmt_tf.evaluation import format_scores
+
+    experiment = run.experiment
     data = experiment.data
     for part in run.scored_parts:
         note = " (there is no test; training saw these scores)" if part == "validation" else ""
@@ -89,7 +152,6 @@ def command() -> int:
     version = run.export()
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).")
-    return 0
 
 
 if __name__ == "__main__":

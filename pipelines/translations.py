@@ -56,7 +56,7 @@ class Translations:
         self.laps.end("model")
         self._translate(["A man ."])
         self.laps.end("first translation")
-        self.lines = run.splits[run.scored_parts[0]][0]
+        self.lines = run.corpus.lines(run.scored_parts[0])[0]
         self.memory = options.memory
         self.translations: list[str] = []
         self.window()

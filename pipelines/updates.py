@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dtmt_tf.training import TrainingStep
 
 PROFILED = 3  # updates
+BATCHES = 2000  # of a window that only reads
 TIMES = 3  # that each part is run
 
 
@@ -69,7 +70,7 @@ class Updates:
         data, self.training = experiment.data, experiment.training
         run = corpora.open_run(options)
         if run:
-            run.splits  # noqa: B018 - reads and checks them
+            run.corpus  # noqa: B018 - checks and prepares it
             laps.end("corpus")
             sizes = run.vocabulary.source.size, run.vocabulary.target.size
             laps.end("sub-words")
@@ -235,7 +236,7 @@ def forward_seconds(step: TrainingStep, batches: Iterable[tuple[Any, Any]]) -> d
 
 
 class Reading:
-    """The input pipeline alone: a window is an epoch of batches.
+    """The input pipeline alone: a window is an epoch of batches, or the first `BATCHES` of it.
 
     Args:
         options: The command's.
@@ -247,12 +248,12 @@ class Reading:
 
         experiment, _ = common.experiment(options)
         data, training = experiment.data, experiment.training
-        run = corpora.open_run(options)
+        run = None if options.pairs else corpora.open_run(options)
         self.corpus = experiment.task if run else corpora.RANDOM
         if run:
             run.vocabulary  # noqa: B018 - learns or reads sub-words
         start = time.perf_counter()
-        pairs = corpora.training_set(experiment, run, options.copies)
+        pairs = corpora.training_set(experiment, run, options.copies, options.pairs)
         self.preparing = time.perf_counter() - start
         plan = BatchPlan(
             pairs.lengths,
@@ -262,11 +263,11 @@ class Reading:
             training.seed,
         )
         self.pairs = len(pairs.lengths)
-        self.batches = pairs.batches(plan, 0, plan.batches_per_epoch)
+        self.batches = pairs.batches(plan, 0, min(BATCHES, plan.batches_per_epoch))
         self.work = flops.work(self.batches.as_numpy_iterator())
 
     def window(self) -> dict[str, float]:
-        """Reads an epoch; returns seconds and target words."""
+        """Reads them; returns seconds and target words."""
         start = time.perf_counter()
         for _ in self.batches.as_numpy_iterator():
             pass

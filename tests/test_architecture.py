@@ -37,6 +37,7 @@ ALLOWED = {
         *("config", "experiment", "errors", "files", "tasks", "text", "data"),
         *("models", "decoding", "training", "evaluation", "export"),
     },
+    "session": {"run", "experiment", "errors", "files", "data", "models", "training"},
 }
 # Rooms that know no framework but Keras: no tensorflow, no numpy.
 KERAS_ALONE = {"cells", "layers", "models"}

@@ -116,7 +116,7 @@ def test_without_overrides_the_experiment_is_task_and_preset():
 @pytest.mark.parametrize(
     "override, limit",
     [
-        ("data.corpus=web", "files or cldr"),
+        ("data.corpus=web", "files, cldr or tfds"),
         ("data.source_vocab_size=3", "at least 4"),
         ("data.target_vocab_size=0", "at least 4"),
         ("data.max_length=3", "at least 4"),
@@ -148,6 +148,19 @@ def test_a_value_out_of_range_is_refused_by_name(override, limit):
     assert text.startswith(f"`{key}` should ") and limit in text
     received = text.split("Received: ")[1].strip(".'")
     assert received == value or float(received) == float(value) or value == "nan"
+
+
+@pytest.mark.parametrize(
+    "missing", ["data.tfds_name=", "data.source_language=", "data.target_language="]
+)
+def test_a_public_corpus_needs_a_name_and_languages(missing):
+    public = [
+        *("data.corpus=tfds", "data.tfds_name=wmt14_translate/de-en"),
+        *("data.source_language=en", "data.target_language=de"),
+    ]
+    assert resolved(*public)[0].data.tfds_name == "wmt14_translate/de-en"
+    text = message(*public, missing)
+    assert text.startswith("`data.corpus=tfds` needs `data.tfds_name`") and "''" in text
 
 
 @pytest.mark.parametrize(

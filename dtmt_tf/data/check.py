@@ -83,11 +83,14 @@ def check_files(
 
 
 def check_pairs(
-    splits: Mapping[str, tuple[Sequence[str], Sequence[str]]], limits: Limits | None = None
+    splits: Mapping[str, tuple[Iterable[str], Iterable[str]]],
+    limits: Limits | None = None,
+    stop_if_fatal: bool = True,
 ) -> list[Finding]:
-    """Checks sentences in memory as `check_files` checks files.
+    """Checks sentences, read once from the first on, as `check_files` checks files.
 
-    Findings name the side, such as `train source`, in place of a file.
+    Findings name the side, such as `train source`, in place of a file. With `stop_if_fatal=False`
+    those that are fatal are returned with the others.
     """
     parts = {
         split: [
@@ -98,7 +101,7 @@ def check_pairs(
         ]
         for split, (sources, targets) in splits.items()
     }
-    return _check(parts, limits or Limits())
+    return _check(parts, limits or Limits(), stop_if_fatal)
 
 
 def format_findings(findings: Iterable[Finding]) -> str:
@@ -164,7 +167,9 @@ class _Side:
 Parts = Sequence[tuple[_Side, _Side]]  # of a split: its source and target files
 
 
-def _check(splits: Mapping[str, Parts], limits: Limits) -> list[Finding]:
+def _check(
+    splits: Mapping[str, Parts], limits: Limits, stop_if_fatal: bool = True
+) -> list[Finding]:
     if not splits:
         raise UserError("There is no data: name the files of at least one split.")
     source_hashes = {split: _check_split(split, parts, limits) for split, parts in splits.items()}
@@ -179,7 +184,7 @@ def _check(splits: Mapping[str, Parts], limits: Limits) -> list[Finding]:
         for finding in source.findings() + target.findings()
     ]
     fatal = [finding for finding in findings if finding.severity == "fatal"]
-    if fatal:
+    if fatal and stop_if_fatal:
         raise UserError("The data cannot be used:\n" + format_findings(fatal))
     return findings
 

@@ -1,5 +1,6 @@
 """Parallel text files: where they come from, and how bytes become lines."""
 
+import functools
 import gzip
 import hashlib
 import http.client
@@ -10,7 +11,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -53,28 +55,6 @@ def read_lines(path: Path | str) -> list[str]:
     return lines
 
 
-def read_parallel(source_path: Path | str, target_path: Path | str) -> tuple[list[str], list[str]]:
-    """Reads two files whose lines translate each other.
-
-    Returns:
-        Source and target sentences, equally many.
-
-    Raises:
-        UserError: If the numbers of lines differ, or as for `read_lines`.
-    """
-    sources, targets = read_lines(source_path), read_lines(target_path)
-    if len(sources) != len(targets):
-        common = min(len(sources), len(targets))
-        longer, lines = (source_path, sources) if len(sources) > common else (target_path, targets)
-        raise UserError(
-            f"{source_path} and {target_path} differ in their number of lines, {len(sources):,} "
-            f"and {len(targets):,}; line n of one should translate line n of the other. The first "
-            "line without a counterpart is\n"
-            f"{longer}:{common + 1}: {lines[common]}"
-        )
-    return sources, targets
-
-
 def byte_lines(path: Path | str) -> Iterator[bytes]:
     r"""Yields the lines of a plain or packed file as bytes, without `\n` or `\r\n`.
 
@@ -89,7 +69,47 @@ def byte_lines(path: Path | str) -> Iterator[bytes]:
             raise UserError(f"{path} is damaged: {error}. Fetch or pack it again.") from error
 
 
-def resolve_file(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
+@dataclass(frozen=True)
+class Text:
+    """What is known of a file's text, unpacked.
+
+    Args:
+        sha256: Its hash.
+        num_lines: How many lines it has.
+    """
+
+    sha256: str
+    num_lines: int
+
+
+def text_of(path: Path, suffix: str | None = None) -> Text:
+    """Reads a file through.
+
+    Args:
+        path: A plain or packed file.
+        suffix: How it is packed, if its name does not tell.
+
+    Raises:
+        UserError: If the file is missing or damaged.
+    """
+    digest, num_lines, end = hashlib.sha256(), 0, b"\n"
+    with _open(path, suffix) as stream:
+        try:
+            while block := stream.read(_BLOCK_BYTES):
+                digest.update(block)
+                num_lines += block.count(b"\n")
+                end = block[-1:]
+        except _DAMAGED as error:
+            raise UserError(f"{path} is damaged: {error}. Fetch or pack it again.") from error
+    return Text(digest.hexdigest(), num_lines + (end != b"\n"))
+
+
+def resolve_file(
+    file: RemoteFile,
+    data_dir: Path | None,
+    cache_dir: Path,
+    read: Callable[[Path], Text] = text_of,
+) -> Path:
     """Finds a file of a public data set, or downloads it, and checks its hash.
 
     The file is looked for below `data_dir`, then below `cache_dir`, in both under its own name and
@@ -100,6 +120,7 @@ def resolve_file(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Pa
         file: What is wanted.
         data_dir: Where the user keeps data sets, if anywhere.
         cache_dir: Where downloads are kept.
+        read: Returns the hash of a file that is there.
 
     Returns:
         The path of the file, plain or packed; `read_lines` takes either.
@@ -114,7 +135,8 @@ def resolve_file(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Pa
     for directory in (data_dir, cache_dir):
         for found in _candidates(directory, file.path) if directory is not None else ():
             if found.is_file():
-                _verify(found, found, file, "Replace it by the original file, or remove it")
+                advice = "Replace it by the original file, or remove it"
+                _verify(found, file, advice, functools.partial(read, found))
                 return found
     suffix = Path(urllib.parse.urlparse(file.url).path).suffix
     packed = suffix in _OPENERS and not file.path.endswith(suffix)
@@ -132,7 +154,8 @@ def resolve_file(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Pa
                 f"at {root / file.path} (plain, .gz or .xz), and name {root} by --data-dir or by "
                 "the environment variable DTMT_DATA_DIR."
             ) from error
-        _verify(partial, target, file, "Run again; if it stays wrong, the data set has changed")
+        advice = "Run again; if it stays wrong, the data set has changed"
+        _verify(target, file, advice, functools.partial(text_of, partial, target.suffix))
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
@@ -164,19 +187,15 @@ def _download(url: str, path: Path) -> None:
                 progress.update(len(block))
 
 
-def _verify(path: Path, name: Path, file: RemoteFile, advice: str) -> None:
-    """Compares the hash of the unpacked text; `name` tells how it is packed."""
-    digest = hashlib.sha256()
+def _verify(path: Path, file: RemoteFile, advice: str, read: Callable[[], Text]) -> None:
+    """Compares the hash of the unpacked text."""
     try:
-        with _open(path, name.suffix) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                digest.update(block)
-        found = digest.hexdigest()
-    except _DAMAGED as error:
+        found = read().sha256
+    except UserError as error:
         found = f"none, the file is damaged ({error})"
     if found != file.sha256:
         raise UserError(
-            f"{name} is not the file that was expected.\n"
+            f"{path} is not the file that was expected.\n"
             f"  expected SHA-256 {file.sha256}\n  found SHA-256    {found}\n"
             f"{advice} ({file.url})."
         )

@@ -1,8 +1,7 @@
-"""From tokenised pairs to padded batches, with `tf.data`."""
+"""From records of tokenised pairs to padded batches, with `tf.data`."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,12 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.data.batch import Batch, BatchPlan
+from dtmt_tf.data.records import Ids, Records, as_ids
 from dtmt_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 Encode = Callable[[tf.Tensor], tf.RaggedTensor]
 Sample = Callable[[Sequence[str], int], list[list[int]]]  # texts, seed -> ids
+Take = Callable[[np.ndarray], np.ndarray]
 LINES_AT_ONCE = 10_000
 
 
@@ -27,45 +28,51 @@ def encode_lines(lines: list[str], encode: Encode) -> tf.RaggedTensor:
 
 
 class TrainingSet:
-    """Tokenised pairs in memory, in the order of a `BatchPlan`.
+    """Tokenised pairs in the order of a `BatchPlan`, read as they are needed.
+
+    Memory holds the lengths and numbers of the pairs, not the pairs.
 
     Args:
-        source: Source lines.
-        target: Target lines, as many.
-        encode_source: Sub-words of the source.
-        encode_target: Sub-words of the target.
+        records: The pairs.
         max_length: Pairs with a longer side (in sub-words, with <eos>) are dropped and counted.
         samplers: Cut up source and target anew each time a pair is read; lengths, buckets and
-            `max_length` then still go by `encode_source` and `encode_target`.
+            `max_length` then still go by the records.
         seed: Seed of the samplers; with the step it fixes what they return.
 
     Attributes:
         fingerprint: Hash of the corpus, which a resumed run must find again.
+        num_dropped: Pairs of the corpus that are too long or blank.
 
     Raises:
-        UserError: If no pair is left.
+        UserError: If no pair is left, or samplers find no text in the records.
     """
 
     def __init__(
         self,
-        source: list[str],
-        target: list[str],
-        encode_source: Encode,
-        encode_target: Encode,
+        records: Records,
         max_length: int,
         samplers: tuple[Sample, Sample] | None = None,
         seed: int = 0,
     ) -> None:
-        if not source:
-            raise UserError("There is no training pair: the files are empty.")
-        sides = encode_lines(source, encode_source), encode_lines(target, encode_target)
-        lengths = np.maximum(*(side.row_lengths().numpy() for side in sides))
-        filled = np.array(
-            [bool(s.strip() and t.strip()) for s, t in zip(source, target, strict=True)]
-        )
-        kept = (lengths <= max_length) & filled
-        self.num_dropped = int(len(kept) - kept.sum())
-        if not kept.any():
+        if samplers and not records.with_text:
+            raise UserError(
+                f"{records.folder} holds no text, which training.subword_dropout_rate needs. "
+                "pipelines/prepare.py with the same settings makes records that do."
+            )
+        self.records = records
+        self.fingerprint = records.fingerprint
+        self.samplers = samplers
+        self.seed = seed
+        lengths, rows, first = [], [], 0
+        for shard in records.lengths():
+            kept = np.flatnonzero(shard.max(axis=1, initial=0) <= max_length)
+            lengths.append(shard[kept].astype(np.min_scalar_type(max_length)))
+            rows.append((first + kept).astype(np.int32))
+            first += len(shard)
+        self._rows = np.concatenate(rows)  # the records that are kept
+        self._lengths = np.concatenate(lengths)  # [N, 2]
+        self.num_dropped = records.num_pairs - len(self._rows)
+        if not len(self._rows):
             raise UserError(
                 f"No training pair has 1 to {max_length} sub-words on both sides. "
                 "Check data.train_source and data.train_target, or raise data.max_length."
@@ -74,61 +81,58 @@ class TrainingSet:
             logger.info(
                 "Dropped %d of %d training pairs: empty, or over %d sub-words.",
                 self.num_dropped,
-                len(kept),
+                records.num_pairs,
                 max_length,
             )
-        self.fingerprint = fingerprint(source, target)
-        self.source, self.target = (tf.ragged.boolean_mask(side, kept) for side in sides)
-        self.lengths = lengths[kept]
-        self.samplers = samplers
-        self.seed = seed
-        self.lines = tuple(
-            [line for line, keep in zip(lines, kept, strict=True) if keep and samplers]
-            for lines in (source, target)
-        )
 
-    def batches(self, plan: BatchPlan, start: int, stop: int) -> tf.data.Dataset:
-        """Returns the `Batch`es of steps `start` to `stop` - 1."""
-        if self.samplers:
-            return self._sampled(plan, start, stop)
+    @property
+    def lengths(self) -> np.ndarray:
+        """The longer side of each pair, `[N]`."""
+        return self._lengths.max(axis=1)
 
-        def indices() -> Iterator[np.ndarray]:
+    def batches(
+        self, plan: BatchPlan, start: int, stop: int, take: Take = lambda rows: rows
+    ) -> tf.data.Dataset:
+        """Returns the `Batch`es of steps `start` to `stop` - 1.
+
+        Args:
+            plan: Says which pairs a batch holds.
+            start: The first step.
+            stop: The step after the last.
+            take: Picks the rows of a batch that this process is given, padded like the whole. No
+                others are read; but of pairs that are cut up anew all must be, to know how long
+                the whole is.
+        """
+        batch = self._sampled if self.samplers else self._stored
+
+        def read() -> Iterator[Batch]:
             for step in range(start, stop):
-                yield plan.batch(step)
-
-        def pad(rows: tf.Tensor) -> Batch:
-            return Batch(
-                tf.gather(self.source, rows).to_tensor(), tf.gather(self.target, rows).to_tensor()
-            )
-
-        dataset = tf.data.Dataset.from_generator(
-            indices, output_signature=tf.TensorSpec([None], tf.int64)
-        )
-        return dataset.map(pad, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-    def _sampled(self, plan: BatchPlan, start: int, stop: int) -> tf.data.Dataset:
-        """The same pairs, cut up by `samplers`: again a pure function of seed and step."""
-
-        def draw() -> Iterator[Batch]:
-            for step in range(start, stop):
-                rows = plan.batch(step)
-                seeds = np.random.SeedSequence([self.seed, step]).generate_state(2)
-                sides = []
-                for lines, sample, seed in zip(self.lines, self.samplers or (), seeds, strict=True):
-                    ids = sample([lines[row] for row in rows], int(seed))
-                    sides.append(tf.ragged.constant(ids, tf.int32).to_tensor().numpy())
-                yield Batch(*sides)
+                yield batch(plan.batch(step), step, take)
 
         ids = tf.TensorSpec([None, None], tf.int32)
-        return tf.data.Dataset.from_generator(draw, output_signature=Batch(ids, ids)).prefetch(
+        return tf.data.Dataset.from_generator(read, output_signature=Batch(ids, ids)).prefetch(
             tf.data.AUTOTUNE
         )
 
+    def _stored(self, rows: np.ndarray, step: int, take: Take) -> Batch:
+        """Returns pairs as they were cut up once."""
+        widths = self._lengths[rows].max(axis=0)
+        return Batch(*map(_padded, self.records.ids(self._rows[take(rows)]), widths))
 
-def fingerprint(source: list[str], target: list[str]) -> str:
-    """Returns a short hash of a corpus."""
-    digest = hashlib.sha256()
-    for side in (source, target):
-        digest.update("\n".join(side).encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:16]
+    def _sampled(self, rows: np.ndarray, step: int, take: Take) -> Batch:
+        """Returns pairs cut up by `samplers`: again a pure function of seed and step."""
+        seeds = np.random.SeedSequence([self.seed, step]).generate_state(2)
+        sides = []
+        for texts, sample, seed in zip(
+            self.records.texts(self._rows[rows]), self.samplers or (), seeds, strict=True
+        ):
+            ids = as_ids(sample(texts, int(seed)))
+            sides.append(take(_padded(ids, ids.lengths.max())))
+        return Batch(*sides)
+
+
+def _padded(ids: Ids, width: int) -> np.ndarray:
+    """Returns ids as `[B, width]` int32, padded with 0."""
+    result = np.zeros((len(ids.lengths), width), np.int32)
+    result[np.arange(width) < ids.lengths[:, None]] = ids.flat
+    return result

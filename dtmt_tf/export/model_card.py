@@ -67,7 +67,8 @@ def model_card(
         },
         "seed": settings["training"]["seed"],
         "checkpoints": list(checkpoints),
-        "training_data": list(values["data.train_source"]) or [data["corpus"]],
+        "training_data": list(values["data.train_source"])
+        or [data.get("tfds_name") or data["corpus"]],
         "settings": {
             key: {"value": values[key], "origin": origin}
             for key, origin in origins.items()

@@ -1,25 +1,21 @@
 """WMT14 English-German with the paper's settings."""
 
 from dtmt_tf.config import DataConfig, Task, TrainingConfig
-from dtmt_tf.tasks.language_pair import language_pair
 
 TASK = Task(
     name="wmt14_ende",
     description="WMT14 English-German, the paper's settings (8 GPUs, BLEU 28.70 on newstest2014)",
     model="dtmt4",
-    data=language_pair(
-        DataConfig(
-            joint_vocabulary=True,
-            source_vocab_size=32_000,
-            target_vocab_size=32_000,
-            max_length=256,
-            max_tokens_per_batch=4096,
-        ),
-        "en",
-        "de",
-        train=["wmt14/train"],
-        validation=["wmt14/newstest2013"],
-        test=["wmt14/newstest2014"],
+    data=DataConfig(
+        source_language="en",
+        target_language="de",
+        corpus="tfds",
+        tfds_name="wmt14_translate/de-en",  # newstest2013 validates, newstest2014 tests
+        joint_vocabulary=True,
+        source_vocab_size=32_000,
+        target_vocab_size=32_000,
+        max_length=256,
+        max_tokens_per_batch=4096,
     ),
     training=TrainingConfig(
         max_steps=300_000,
@@ -34,7 +30,4 @@ TASK = Task(
         schedule_decay_end=1_200_000,
         validation_steps=2000,
     ),
-    unavailable="The corpus is not downloaded by this version. Below --data-dir belong, one "
-    "sentence a line (plain, .gz or .xz):\n"
-    "  wmt14/{train,newstest2013,newstest2014}.{en,de}",
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import itertools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.text.parts import Cutter
 
+logger = logging.getLogger(__name__)
+
+MAX_LINES = 1_000_000  # that sub-words are learnt from; they take about 0.7 GB
 Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
 
 
@@ -26,10 +31,11 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
     """Trains a BPE model; returns it in SentencePiece's own format.
 
     Ids start with <pad>, <eos>, <unk>. Text is normalised by `data.normalization` alone: blanks
-    are kept as they are.
+    are kept as they are. Of more than `MAX_LINES` lines SentencePiece takes that many, each as
+    likely as any other and the same ones every time, and the log says so.
 
     Args:
-        lines: Training text.
+        lines: Training text; read once.
         vocab_size: Number of sub-words, the three special ones included.
         data: Gives the normalisation and what characters count.
 
@@ -37,9 +43,12 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
         UserError: If the text holds too little for so large a vocabulary.
     """
     model = io.BytesIO()
+    num_lines = itertools.count()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=(line for line, _ in zip(lines, num_lines, strict=False)),
+            input_sentence_size=MAX_LINES,
+            shuffle_input_sentence=True,
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
@@ -63,6 +72,8 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
             f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
             "See data.source_vocab_size, data.target_vocab_size and data.character_coverage."
         ) from error
+    if (total := next(num_lines)) > MAX_LINES:
+        logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{total:,}")
     return model.getvalue()
 
 
@@ -84,9 +95,17 @@ class Subwords:
         self._sampler = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._cut = Cutter([self._sampler.id_to_piece(k) for k in range(self.size)])
 
+    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
+        return Subwords, (self.model,)  # pickled as its model, for Beam's workers
+
     def encode(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, each row ending in <eos>."""
         return _ended(self.tokenizer.tokenize(texts))
+
+    def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
+        """Turns texts into the ids that `encode` gives, outside of any graph and twice as fast."""
+        rows: list[list[int]] = self._sampler.encode(list(texts), add_eos=True)
+        return rows
 
     def encode_parts(self, texts: Any, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Turns strings into ids, those that are too long into several rows.
@@ -149,10 +168,11 @@ class Vocabulary:
         self.target = target
 
     @classmethod
-    def train(cls, source: list[str], target: list[str], data: DataConfig) -> Vocabulary:
-        """Trains one joint model, or one for each side, on the training text."""
+    def train(cls, source: Iterable[str], target: Iterable[str], data: DataConfig) -> Vocabulary:
+        """Trains one joint model, or one for each side, on the training text, read once."""
         if data.joint_vocabulary:
-            joint = Subwords(train_subwords([*source, *target], data.source_vocab_size, data))
+            lines = itertools.chain(source, target)
+            joint = Subwords(train_subwords(lines, data.source_vocab_size, data))
             return cls(joint, joint)
         return cls(
             Subwords(train_subwords(source, data.source_vocab_size, data)),

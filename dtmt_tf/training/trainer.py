@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from tqdm import tqdm
 
-from dtmt_tf.config import TrainingConfig, differences
-from dtmt_tf.data.batch import BatchPlan
+from dtmt_tf.config import UNK_ID, TrainingConfig, differences
+from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
+from dtmt_tf.training.diagnosis import first_non_finite
+from dtmt_tf.training.memory import no_more_than_there_is
 from dtmt_tf.training.step import TrainingStep
 from dtmt_tf.training.summaries import Summaries
 
+logger = logging.getLogger(__name__)
+
 Samples = list[tuple[str, str, str]]  # source, reference, translation
+
+
+OUT_OF_TIME = 124  # the exit code that `timeout` has
+LOWER_RATE = 0.5  # after `max_bad_steps`
 
 
 @dataclass(frozen=True)
@@ -31,27 +43,44 @@ class Outcome:
 
     Args:
         step: Updates done.
-        signal: The signal that stopped it, or 0.
+        exit_code: 0 if it came to its end, 128 and a signal's number, or `OUT_OF_TIME`.
     """
 
     step: int
-    signal: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a session of training may do, whatever its experiment.
+
+    Args:
+        max_seconds: After so long it stops as by a signal.
+        allow_changes: Settings in which a checkpoint may differ: `section.name`.
+    """
+
+    max_seconds: float = math.inf
+    allow_changes: Sequence[str] = ()
 
 
 class Trainer:
-    """Trains until `max_steps`, early stopping or a signal, and resumes where it stopped.
+    """Trains until `max_steps`, early stopping, a signal or a time, and resumes where it stopped.
+
+    Several workers make the same updates and validations; the chief alone writes.
 
     Args:
         step: Makes the updates.
         training_set: Gives the batches.
         checkpoints: Where state is kept.
-        summaries: Where TensorBoard reads.
+        summaries: Where TensorBoard reads; none on workers that are not the chief.
         validate: Returns scores (with "bleu") and sample translations of the present weights.
         inspect: Writes gate statistics and attention of the present weights for a step.
         settings: The whole experiment as plain values; a run resumes only under equal ones.
         defaults: What stands for those that a checkpoint of an earlier version does not have.
+        texts: Returns the pairs that a batch's source and target ids stand for.
         max_length: Longest training pair, in sub-words.
         max_tokens: Padded positions of one slice of a batch.
+        limits: Of this session.
     """
 
     def __init__(
@@ -59,13 +88,15 @@ class Trainer:
         step: TrainingStep,
         training_set: TrainingSet,
         checkpoints: CheckpointFolder,
-        summaries: Summaries,
+        summaries: Summaries | None,
         validate: Callable[[], tuple[dict[str, float], Samples]] | None,
         inspect: Callable[[int], None],
         settings: Mapping[str, Any],
         defaults: Mapping[str, Any],
+        texts: Callable[[Any, Any], list[tuple[str, str]]],
         max_length: int,
         max_tokens: int,
+        limits: Limits = Limits(),
     ) -> None:
         self.update = step
         self.training_set = training_set
@@ -74,6 +105,9 @@ class Trainer:
         self.summaries = summaries
         self.validate = validate
         self.inspect = inspect
+        self.texts = texts
+        self.max_length = max_length
+        self.limits = limits
         self.plan = BatchPlan(
             training_set.lengths, max_length, max_tokens, step.slices, self.training.seed
         )
@@ -83,59 +117,89 @@ class Trainer:
         self.defaults = defaults
         self.history: list[dict[str, Any]] = []
         self.step = 0
+        self.rate_factor = 1.0
+        self.bad_steps = 0
         self._clock = _Clock()
-        self._signal = 0
+        self._exit_code = 0
 
     def restore(self) -> int:
-        """Loads the newest checkpoint, if there is one; returns the number of updates done.
+        """Loads the newest sound checkpoint, if there is one; returns the number of updates done.
 
         Raises:
             UserError: If the checkpoint was made under other settings, listing the differences.
         """
-        steps = self.checkpoints.steps()
-        if not steps:
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
             return 0
-        checkpoint = self.checkpoints.load(steps[-1])
         saved = dict(checkpoint.settings)
         for section, values in self.defaults.items():
             saved[section] = {**values, **saved[section]}
         changes = differences(saved, self.settings)
-        if changes:
+        refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
+        if refused:
+            names = " ".join(row.split(":")[0] for row in refused)
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
-                + "\n  ".join(changes)
-                + "\nGive this run a name of its own with --name, or start over with --restart."
+                + "\n  ".join(refused)
+                + "\nGive this run a name of its own with --name, start over with --restart, or go "
+                f"on all the same with\n  --allow-changes {names}"
             )
-        load_weights(self.update.model, checkpoint.weights)
-        for variable, value in zip(
-            self.update.optimizer.variables, checkpoint.optimizer, strict=True
-        ):
-            variable.assign(value)
+        for row in changes:
+            logger.warning("Going on with a change: %s", row)
+        self._take_over(checkpoint)
+        return self.step
+
+    def _take_over(self, checkpoint: Checkpoint) -> None:
+        self.update.restore(checkpoint.weights, checkpoint.optimizer)
         self.history = [dict(record) for record in checkpoint.history]
         self.step = checkpoint.step
+        self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
         self._clock = _Clock(checkpoint.seconds, checkpoint.tokens)
-        return self.step
 
     def save(self) -> None:
         """Writes a checkpoint of the present state."""
+        if self.summaries is None:
+            return
         self.checkpoints.save(
             Checkpoint(
                 self.step,
-                {v.path: v.numpy() for v in self.update.model.trainable_variables},
-                [variable.numpy() for variable in self.update.optimizer.variables],
+                self.update.translating_weights,
+                self.update.state,
                 self.history,
                 self.settings,
                 self._clock.seconds,
                 self._clock.tokens,
+                self.rate_factor,
+                self.bad_steps,
             )
         )
+
+    def rehearse(self) -> None:
+        """Makes an update of the largest batch there can be, and leaves all as it was.
+
+        Raises:
+            UserError: If memory does not suffice, naming the settings to change.
+        """
+        rows = np.empty(self.plan.sizes[-1], np.int8)
+        try:
+            with no_more_than_there_is():
+                ids = tf.fill([len(self.update.take(rows)), self.max_length], UNK_ID)
+                self.update.rehearse(ids, ids)
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            raise UserError(
+                f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
+                f"{self.max_length} sub-words: {str(error).splitlines()[0]}\n"
+                "Halve data.max_tokens_per_batch and double training.accumulation_steps, which "
+                "makes the same updates in less memory; or lower data.max_length."
+            ) from error
 
     def run(self) -> Outcome:
         """Trains from the present step.
 
         Side effects:
-            Writes checkpoints and summaries. SIGINT and SIGTERM end the loop after the update or
-            validation in flight, with a checkpoint; a second one ends the process at once.
+            Writes checkpoints and summaries. SIGINT and SIGTERM, and the end of the time there is,
+            end the loop after the update or validation in flight, with a checkpoint; a second
+            signal ends the process at once.
         """
         former = {number: signal.signal(number, self._stop) for number in STOPPING}
         try:
@@ -145,15 +209,16 @@ class Trainer:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self._signal:
+        if self._exit_code:
             raise KeyboardInterrupt
-        self._signal = number
+        self._exit_code = 128 + number
 
     def _loop(self) -> Outcome:
         training = self.training
-        batches = iter(
-            self.training_set.batches(self.plan, self.step, training.max_steps).as_numpy_iterator()
-        )
+        end = time.monotonic() + self.limits.max_seconds
+        if not self.step and not self.checkpoints.steps():
+            self.save()  # a disk that is full says so now, and there is a state to go back to
+        batches = self._batches()
         clock = self._clock
         clock.resume()
         with tqdm(
@@ -165,36 +230,91 @@ class Trainer:
             mininterval=0.5 if sys.stderr.isatty() else 20.0,
             bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
             "{elapsed}<{remaining}{postfix}",
+            disable=self.summaries is None,
         ) as bar:
             if self.step and self._validation_is_due():  # stopped between saving and scoring
                 self._validate(bar, float("nan"))
                 clock.resume()
-            while self.step < training.max_steps and not self._finished() and not self._signal:
+            stopped = False
+            while self.step < training.max_steps and not self._finished() and not stopped:
+                if time.monotonic() >= end and not self._exit_code:
+                    self._exit_code = OUT_OF_TIME
+                if self._exit_code and self.update.alone:
+                    break
                 batch = next(batches)
-                update = self.update(*batch)
-                loss, norm = float(update.loss), float(np.linalg.norm(update.gradient_norms))
-                if not (math.isfinite(loss) and math.isfinite(norm)):
-                    raise UserError(
-                        f"Update {self.step + 1} has loss {loss} and gradient norm {norm}. The "
-                        "last checkpoint is sound; try a lower training.learning_rate under "
-                        "another --name."
-                    )
+                update = self.update(*batch, self.rate_factor, bool(self._exit_code))
                 self.step += 1
                 clock.count(int(update.tokens))
+                stopped = float(update.stops) > 0  # all workers see it after the same update
+                loss = float(update.loss)
+                if update.finite:
+                    self.bad_steps = 0
+                elif self._goes_back(bar, batch, loss):
+                    batches, clock = self._batches(), self._clock
+                    bar.reset()
+                    bar.update(self.step)
+                    clock.resume()
+                    continue
                 bar.set_postfix_str(
                     f"loss {loss:.3f} lr {float(update.learning_rate):.1e} {clock.rate:.0f} tok/s",
                     refresh=False,
                 )
                 bar.update()
-                if self.step % training.log_steps == 0:
+                if self.summaries and self.step % training.log_steps == 0:
                     self.summaries.update(self.step, update, clock.rate)
                 if self._validation_is_due():
                     self.save()
                     self._validate(bar, loss)
                     clock.resume()
-        if self._signal and self.checkpoints.steps()[-1:] != [self.step]:
+        if stopped:
+            self._exit_code = self._exit_code or 128 + signal.SIGTERM
+        if self._exit_code and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
-        return Outcome(self.step, self._signal)
+        return Outcome(self.step, self._exit_code)
+
+    def _batches(self) -> Iterator[Batch]:
+        dataset = self.training_set.batches(
+            self.plan, self.step, self.training.max_steps, self.update.take
+        )
+        return dataset.as_numpy_iterator()  # type: ignore[no-any-return]
+
+    def _goes_back(self, bar: tqdm, batch: Batch, loss: float) -> bool:
+        """Notes an update that was not finite; after some in a row, goes back at half the rate.
+
+        Raises:
+            UserError: If the rate was halved before.
+
+        Side effects:
+            Writes `bad-step-<number>.json` beside the checkpoints' folder.
+        """
+        tensor = first_non_finite(self.update, *batch, self.step - 1)
+        path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}.json"
+        if self.summaries:
+            record = {
+                "step": self.step,
+                "loss": str(loss),
+                "first_non_finite": tensor,
+                "pairs": self.texts(*batch),
+            }
+            write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
+        self.bad_steps += 1
+        what = f"Update {self.step} was left out: not finite is {tensor}. Its pairs: {path}"
+        bar.write(what, file=sys.stderr)
+        if self.bad_steps < self.training.max_bad_steps:
+            return False
+        if self.rate_factor < 1:
+            raise UserError(
+                f"{what}\nIt is the {self.bad_steps}th in a row, and the rate was halved before. "
+                "The last checkpoint is sound; try a lower training.learning_rate or "
+                "training.clip_norm under another --name."
+            )
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
+            raise UserError(f"{what}\nThere is no checkpoint to go back to.")
+        self._take_over(checkpoint)
+        self.rate_factor, self.bad_steps = LOWER_RATE, 0
+        bar.write(f"Back to update {self.step:,}, at half the rate.", file=sys.stderr)
+        return True
 
     def _validation_is_due(self) -> bool:
         """Whether this step is one of those scored, and has not been."""
@@ -205,9 +325,11 @@ class Trainer:
     def _validate(self, bar: tqdm, loss: float) -> None:
         record: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
         if self.validate is not None:
-            scores, samples = self.validate()
+            with self.update.averaged():
+                scores, samples = self.validate()
             record |= scores
-            self.summaries.validation(self.step, scores, samples)
+            if self.summaries:
+                self.summaries.validation(self.step, scores, samples)
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
             for source, reference, translation in samples[:2]:
                 lines += [
@@ -252,22 +374,3 @@ class _Clock:
     def resume(self) -> None:
         """Leaves out the time since the last count."""
         self._last = time.perf_counter()
-
-
-def load_weights(model: Any, weights: Mapping[str, np.ndarray]) -> None:
-    """Gives a model the weights of a checkpoint.
-
-    Raises:
-        UserError: If names or shapes differ.
-    """
-    own = {variable.path: variable for variable in model.trainable_variables}
-    if set(own) != set(weights):
-        odd = sorted(set(own) ^ set(weights))
-        raise UserError(f"The checkpoint is of another model: {odd[0]} is on one side only.")
-    for name, variable in own.items():
-        if tuple(variable.shape) != weights[name].shape:
-            raise UserError(
-                f"The checkpoint is of another model: {name} has shape {weights[name].shape}, "
-                f"the model {tuple(variable.shape)}."
-            )
-        variable.assign(weights[name])

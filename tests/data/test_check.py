@@ -199,6 +199,14 @@ def test_sentences_in_memory_are_checked_alike():
         check_pairs({"train": (["\ud800"], ["a"])})
 
 
+def test_fatal_faults_can_be_returned_with_the_others():
+    pairs = {"train": (iter(["one", "t\0o", "x"]), iter(["eins", "zwei", "x"]))}
+    found = check_pairs(pairs, stop_if_fatal=False)
+    assert [(finding.kind, finding.severity) for finding in found] == [
+        ("NUL", "fatal"), ("copy", "warning")
+    ]  # fmt: skip
+
+
 def test_the_embedded_corpus_is_clean():
     sizes = {"train": 2_000, "validation": 200, "test": 200}
     assert check_pairs(render_corpus("en", "de", sizes, seed=1)) == []

@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from dtmt_tf.config import RemoteFile
-from dtmt_tf.data.corpus import read_lines, read_parallel, resolve_file
+from dtmt_tf.data.corpus import read_lines, resolve_file
 from dtmt_tf.errors import UserError
 
 TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
@@ -67,26 +67,6 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
     path.write_bytes(damage(pack(TEXT)))
     with pytest.raises(UserError, match=r"a\.[gx]z is damaged"):
         read_lines(path)
-
-
-def test_parallel_files_are_read_side_by_side(tmp_path):
-    (tmp_path / "a").write_text("one\ntwo\n")
-    (tmp_path / "b").write_text("eins\nzwei")
-    assert read_parallel(tmp_path / "a", tmp_path / "b") == (["one", "two"], ["eins", "zwei"])
-
-
-@pytest.mark.parametrize("longer_first", [True, False])
-def test_unequal_line_counts_show_both_and_the_first_surplus_line(tmp_path, longer_first):
-    long, short = tmp_path / "long", tmp_path / "short"
-    long.write_text("one\ntwo\nthree\n")
-    short.write_text("eins\n")
-    paths = (long, short) if longer_first else (short, long)
-    with pytest.raises(UserError) as error:
-        read_parallel(*paths)
-    message = str(error.value)
-    assert message.startswith(f"{paths[0]} and {paths[1]} differ in their number of lines")
-    assert ("3 and 1;" if longer_first else "1 and 3;") in message
-    assert message.endswith(f"{long}:2: two")
 
 
 def test_the_data_directory_comes_before_the_cache(tmp_path):

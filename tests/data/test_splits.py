@@ -1,9 +1,15 @@
+import gzip
+import hashlib
+import lzma
 from pathlib import Path
 
 import pytest
+import tensorflow_datasets as tfds
 
-from dtmt_tf.config import DataConfig, Task, TrainingConfig
-from dtmt_tf.data.splits import load_splits, named_files
+from dtmt_tf.config import DataConfig, RemoteFile, Task, TrainingConfig
+from dtmt_tf.data import cldr, known_texts, parallel_text
+from dtmt_tf.data.check import Finding
+from dtmt_tf.data.splits import load_corpus, named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from tests.test_config import ToyConfig
@@ -27,22 +33,32 @@ SETTINGS = [
     "data.validation_target=c.de",
     "data.extra_tests=tests/news",
 ]
+SIDES = "source", "target"
 TASK = Task("toy", "Nothing", "toy8", DataConfig(), TrainingConfig(), unavailable="Ask the owner.")
 
 
 @pytest.fixture
 def load(tmp_path):
-    """Reads splits from files below a data directory; settings come after `SETTINGS`."""
+    """Loads a corpus from files below a data directory; settings come after `SETTINGS`."""
     (tmp_path / "tests").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
-    def read(*settings):
-        experiment, _ = resolve(TASK, "toy8", ToyConfig(), [*SETTINGS, *settings])
-        return load_splits(experiment.data, TASK, tmp_path, tmp_path / "cache")[0]
+    def read(*settings, task=TASK):
+        experiment, _ = resolve(task, "toy8", ToyConfig(), [*SETTINGS, *settings])
+        return load_corpus(experiment.data, task, tmp_path, tmp_path / "cache")
 
     read.folder = tmp_path
     return read
+
+
+def lines(corpus):
+    return {part: corpus.lines(part) for part in corpus.sizes}
+
+
+def prepared(load):
+    """Names of the data sets that are complete."""
+    return sorted(path.parent.parent for path in load.folder.rglob("dataset_info.json"))
 
 
 def message(load, *settings):
@@ -52,7 +68,9 @@ def message(load, *settings):
 
 
 def test_several_files_follow_each_other_in_the_order_given(load):
-    assert load() == {
+    corpus = load()
+    assert corpus.sizes == {"train": 5, "validation": 1, "news": 2}
+    assert lines(corpus) == {
         "train": (
             ["three", "four", "five", "one", "two"],
             ["drei", "vier", "fünf", "eins", "zwei"],
@@ -60,6 +78,133 @@ def test_several_files_follow_each_other_in_the_order_given(load):
         "validation": (["six"], ["sechs"]),
         "news": (["ten", "eleven"], ["zehn", "elf"]),
     }
+    assert list(corpus.stream("train", 1, 4)) == [
+        ("four", "vier"), ("five", "fünf"), ("one", "eins")
+    ]  # fmt: skip
+
+
+def test_packed_and_plain_files_make_one_data_set(load):
+    plain = load()
+    for name, pack in {"b.en": gzip.compress, "b.de": lzma.compress, "a.de": gzip.compress}.items():
+        path = load.folder / name
+        path.with_name(f"{name}.{'xz' if pack is lzma.compress else 'gz'}").write_bytes(
+            pack(path.read_bytes())
+        )
+        path.unlink()
+    packed = load()
+    assert lines(packed) == lines(plain) and packed.fingerprint == plain.fingerprint
+    assert len(prepared(load)) == 1
+
+
+def test_tfds_loads_what_a_task_has_prepared(load):
+    load()
+    (folder,) = prepared(load)
+    data = tfds.load(
+        f"parallel_text/{folder.name}", split="train", data_dir=load.folder / "cache" / "datasets"
+    )
+    pairs = [(pair["en"].decode(), pair["de"].decode()) for pair in tfds.as_numpy(data)]
+    assert pairs[2:4] == [("five", "fünf"), ("one", "eins")] and len(pairs) == 5
+
+
+def test_unchanged_files_are_not_read_again(load, monkeypatch):
+    before = load()
+    monkeypatch.setattr(known_texts, "text_of", None)
+    monkeypatch.setattr(parallel_text, "_write", None)
+    after = load()
+    assert lines(after) == lines(before)
+    assert (after.findings, after.fingerprint) == (before.findings, before.fingerprint)
+
+
+def test_a_changed_file_makes_another_data_set(load):
+    before = load()
+    for name, same in {"a.de": False, "c.en": True, "tests/news.de": True}.items():
+        text = FILES[name].upper()
+        (load.folder / name).write_text(text, encoding="utf-8")
+        changed = load()
+        assert (changed.fingerprint == before.fingerprint) == same  # it is of the training part
+        part = "train" if name == "a.de" else "validation" if name == "c.en" else "news"
+        assert text.split("\n")[0] in sum(changed.lines(part), [])
+        (load.folder / name).write_text(FILES[name], encoding="utf-8")
+    assert len(prepared(load)) == 4
+    assert lines(load()) == lines(before) and len(prepared(load)) == 4
+
+
+def test_findings_are_kept(load):
+    (load.folder / "tests/news.en").write_text("one\n\n")
+    finding = Finding(
+        "overlap", "warning", f"{load.folder}/tests/news.en", 1, 1,
+        "news source is also in the training set",
+    )  # fmt: skip
+    for _ in range(2):
+        found = load().findings
+        assert finding in found and [other.kind for other in found] == ["blank line", "overlap"]
+
+
+def test_a_fatal_fault_leaves_nothing_prepared(load):
+    (load.folder / "a.en").write_bytes(b"one\ntw\xffo\n")
+    assert message(load) == message(load)
+    assert prepared(load) == []
+
+
+def test_a_public_file_that_was_changed_is_refused_also_when_others_read_it_before(load):
+    load()
+    found = hashlib.sha256(FILES["a.en"].encode()).hexdigest()
+    for expected in (found, "0" * 64):
+        remote = RemoteFile("a.en", "https://files.invalid/a.en", expected)
+        task = Task("toy", "Nothing", "toy8", DataConfig(), TrainingConfig(), files=(remote,))
+        if expected == found:
+            assert load(task=task).sizes["train"] == 5
+        else:
+            with pytest.raises(UserError, match=f"found SHA-256    {found}"):
+                load(task=task)
+
+
+def test_languages_need_no_names(load):
+    corpus = load("data.source_language=", "data.target_language=", "data.extra_tests=")
+    assert corpus.lines("validation") == (["six"], ["sechs"])
+    same = load("data.target_language=en", "data.extra_tests=")
+    assert same.lines("validation") == (["six"], ["sechs"])
+
+
+@pytest.fixture
+def rendered(monkeypatch):
+    """Five pairs in place of 106,000; `rendered` counts how often they were made."""
+    calls = []
+
+    def render(source, target):
+        calls.append((source, target))
+        numbers = {"train": (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])}
+        return numbers | {"validation": (["4.5"], ["4,5"]), "test": (["5.5"], ["5,5"])}
+
+    monkeypatch.setattr(cldr, "render_corpus", render)
+    return calls
+
+
+def test_the_embedded_corpus_is_rendered_once(load, rendered):
+    files = [f"data.{part}_{side}=" for part in ("train", "validation") for side in SIDES]
+    for _ in range(2):
+        corpus = load("data.corpus=cldr", "data.extra_tests=", *files)
+        assert corpus.sizes == {"train": 3, "validation": 1, "test": 1}
+        assert corpus.lines("train") == (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])
+        assert corpus.lines("test") == (["5.5"], ["5,5"])
+    assert rendered == [("en", "de")]
+    load("data.corpus=cldr", "data.extra_tests=", "data.reverse=true", *files)
+    assert rendered == [("en", "de"), ("de", "en")]
+
+
+def test_it_is_rendered_anew_when_babel_has_changed(load, rendered, monkeypatch):
+    load("data.corpus=cldr")
+    monkeypatch.setattr("dtmt_tf.data.splits.metadata.version", lambda name: f"{name} 99")
+    load("data.corpus=cldr")
+    assert len(rendered) == 2
+
+
+def test_files_take_the_place_of_rendered_parts(load, rendered):
+    files = [f"data.train_{side}=" for side in SIDES]
+    corpus = load("data.corpus=cldr", *files)
+    assert corpus.sizes == {"train": 3, "validation": 1, "test": 1, "news": 2}
+    assert corpus.lines("validation") == (["six"], ["sechs"])
+    assert corpus.lines("train")[0] == ["1.5", "2.5", "3.5"]
 
 
 def test_reverse_reads_what_swapped_files_give(load):
@@ -69,8 +214,8 @@ def test_reverse_reads_what_swapped_files_give(load):
         *("data.train_source=b.de,a.de", "data.train_target=b.en,a.en"),
         *("data.validation_source=c.de", "data.validation_target=c.en"),
     )
-    assert load("data.reverse=true") == swapped
-    assert swapped["news"] == (["zehn", "elf"], ["ten", "eleven"])
+    assert lines(load("data.reverse=true")) == lines(swapped)
+    assert swapped.lines("news") == (["zehn", "elf"], ["ten", "eleven"])
 
 
 def test_each_file_is_as_long_as_its_translation(load):

@@ -45,8 +45,8 @@ def test_dry_run_prints_parameters_memory_and_steps():
 
 
 def test_absent_corpus_says_what_to_put_where(tmp_path):
-    result = run("train", "--task", "wmt14_ende", "--data-dir", tmp_path, "--output-dir", tmp_path)
-    refused(result, "wmt14/train.en was not found", str(tmp_path), "one sentence a line")
+    result = run("train", "--task", "nist_zhen", "--data-dir", tmp_path, "--output-dir", tmp_path)
+    refused(result, "nist/train.zh was not found", str(tmp_path), "one sentence a line")
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,11 @@ def test_folders_of_the_users_machine_stay_there():
 
 def test_a_corpus_that_is_no_file_is_named():
     assert card_of(record_of("data.corpus=cldr"))["training_data"] == ["cldr"]
+    public = [
+        *("data.corpus=tfds", "data.tfds_name=wmt14_translate/de-en"),
+        *("data.source_language=en", "data.target_language=de"),
+    ]
+    assert card_of(record_of(*public))["training_data"] == ["wmt14_translate/de-en"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The benchmark measures what it says it does. What it measures, no test asserts."""
 
 import argparse
+import collections
 import functools
 import json
 import os
@@ -168,12 +169,13 @@ def test_random_sentences_are_as_long_as_those_of_multi30k():
     experiment, _ = benchmark.common.experiment(benchmark.parse(["train", "--set", *TINY]))
     wide = experiment.__class__(**{**vars(experiment), "data": DATA_OF_ANY_LENGTH})
     pairs = corpora.random_set(wide, 240)
-    lengths = [side.row_lengths().numpy() for side in (pairs.source, pairs.target)]
+    ((source, target),) = pairs.records.blocks()
+    lengths = [side.lengths for side in (source, target)]
     written = [tuple(map(int, pair.split("-"))) for pair in corpora.LENGTHS.split()]
     assert list(zip(*lengths, strict=True)) == written * 2
     assert [round(side.mean(), 1) for side in lengths] == [15.3, 15.9]
-    for side, size in zip((pairs.source, pairs.target), (30, 50), strict=True):
-        rows = side.to_list()
+    for side, size in zip((source, target), (30, 50), strict=True):
+        rows = [row.tolist() for row in np.split(side.flat, np.cumsum(side.lengths)[:-1])]
         assert all(row[-1] == 1 and min(row[:-1]) >= 3 for row in rows)
         assert size - 5 < max(map(max, rows)) < size
 
@@ -235,6 +237,28 @@ def test_input_is_compared_with_a_larger_corpus(measure, text):
     assert one["rate"]["median"] > 0
     ratio = three["rate"]["median"] / one["rate"]["median"]
     assert record["ratio"]["median"] == pytest.approx(ratio, rel=1e-3)
+
+
+def test_input_of_made_up_text_is_counted_with_what_preparing_it_takes(measure):
+    record = measure("input", "--pairs", 300, settings=[*TINY, "data.max_length=90"])
+    (one,) = record["configurations"]
+    assert one["name"].endswith("made up text")
+    assert one["corpus"] == "random ids"
+    assert 200 < one["pairs"] <= 300  # those that are not too long
+    assert one["rate"]["median"] > 0 and one["seconds_to_cut_into_subwords"] > 0
+
+
+def test_made_up_text_is_the_same_each_time_and_as_long_as_told():
+    text = corpora.RandomText(500)
+    pairs = list(text.stream("train"))
+    assert pairs == list(text.stream("train"))
+    assert len(pairs) == 500 and len(list(text.stream("train", 100, 220))) == 120
+    words = [2 * int(side) // 3 for side in corpora.LENGTHS.split()[0].split("-")]
+    assert [len(side.split()) for side in pairs[0]] == words
+    counts = collections.Counter(" ".join(map(" ".join, pairs)).split())
+    often, seldom = (np.mean([counts[word] for word in text.words[part]])
+                     for part in (slice(10), slice(100, 1000)))  # fmt: skip
+    assert 10 < often / seldom < 300  # by Zipf's law, 60 and some
 
 
 def test_export_is_weighed_and_loaded(measure, text, monkeypatch):

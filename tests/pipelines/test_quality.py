@@ -12,6 +12,7 @@ import quality
 import records
 
 import dtmt_tf.run
+import dtmt_tf.session
 from dtmt_tf.errors import UserError
 
 
@@ -35,25 +36,25 @@ def night(tmp_path, monkeypatch):
     other = record(settings("model.encoder_depth=2"), 90.0)
     (tmp_path / "other.json").write_text(json.dumps(other))
 
-    def call(*arguments, bleu=0.0, signal=0):
+    def call(*arguments, bleu=0.0, exit_code=0):
         class Run:
-            splits = {"train": ([], [])}
-
             def __init__(self, experiment, folder, *_):
                 done.append((experiment, folder))
-
-            def restart(self):
-                done.append("restart")
-
-            def train(self):
-                done.append("train")
-                return types.SimpleNamespace(signal=signal)
 
             def evaluate(self, split):
                 done.append(split)
                 return types.SimpleNamespace(bleu=bleu)
 
+        class Session:
+            def __init__(self, run):
+                assert isinstance(run, Run)
+
+            def train(self, restart):
+                done.append("train from scratch" if restart else "train")
+                return types.SimpleNamespace(exit_code=exit_code)
+
         monkeypatch.setattr(dtmt_tf.run, "Run", Run)
+        monkeypatch.setattr(dtmt_tf.session, "Session", Session)
         monkeypatch.setattr(quality.common, "start_tensorflow", lambda: None)  # it runs already
         places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
         monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])
@@ -87,11 +88,11 @@ def test_the_recommended_settings_are_trained_from_scratch_under_a_name_of_their
     assert experiment == settings()
     assert experiment.training.seed == 1
     assert folder == night.folder / "runs" / "multi30k_ende_tok" / "quality"
-    assert steps == ["restart", "train", "test"]
+    assert steps == ["train from scratch", "test"]
 
 
 def test_a_stopped_training_is_not_judged(night):
-    assert night(bleu=40.0, signal=2) == 130
+    assert night(bleu=40.0, exit_code=130) == 130
     assert "test" not in night.done
 
 

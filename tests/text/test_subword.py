@@ -1,3 +1,5 @@
+import logging
+import pickle
 import random
 
 import pytest
@@ -6,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.text import Subwords, Vocabulary, train_subwords
+from dtmt_tf.text import Subwords, Vocabulary, subword, train_subwords
 
 SYLLABLES = "ba der Äp fel grü ß un können ly 1 23 405 . , ! -Ö z’ (sch) é ich ung ver 9% &".split()
 
@@ -58,6 +60,22 @@ def round_trip(subwords, texts):
 
 
 # Ids.
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_lists_equal_the_ids_of_the_graph(models, name):
+    random_ = random.Random(1)
+    planes = [(32, 127), (160, 0x2FFF), (0xFF00, 0xFFEF), (0x1F300, 0x1F6FF)]
+    odd = ["".join(chr(random_.randint(*random_.choice(planes))) for _ in range(12))
+           for _ in range(500)]  # fmt: skip
+    texts = [*LINES, *odd, "", " ", "\t", "ﬁ ① Å", "e\u0301", "x" * 3000]
+    assert models[name].encode_lists(texts) == encode(models[name], texts)
+
+
+def test_a_pickled_model_is_the_same(plain):
+    copy = pickle.loads(pickle.dumps(plain))
+    assert copy.model == plain.model
+    assert copy.encode_lists(LINES) == plain.encode_lists(LINES)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -217,6 +235,28 @@ def test_too_large_a_vocabulary_names_the_setting():
 def test_too_small_a_vocabulary_is_a_user_error():
     with pytest.raises(UserError, match=r"10 sub-words(.|\n)*data\.source_vocab_size"):
         train_subwords(LINES, 10, DataConfig())
+
+
+def test_of_too_many_lines_some_are_taken_and_the_log_says_so(monkeypatch, caplog):
+    monkeypatch.setattr(subword, "MAX_LINES", 1000)
+    rare = ["abab"] * 5000 + ["cdcd"] * 5000  # evenly: the first 1,000 hold no c
+    with caplog.at_level(logging.INFO):
+        model = train_subwords(iter(rare), 11, DataConfig())
+    assert "1,000 of 10,000 lines" in caplog.text
+    pieces = Subwords(model)
+    assert not any(UNK_ID in row for row in encode(pieces, ["ab", "cd"]))
+    assert train_subwords(iter(rare), 11, DataConfig()) == model
+
+
+def test_of_few_lines_all_are_taken(monkeypatch, caplog):
+    with caplog.at_level(logging.INFO):
+        found = processor(Subwords(train_subwords(LINES, 200, DataConfig())))
+    assert "learnt from" not in caplog.text
+    monkeypatch.setattr(subword, "MAX_LINES", 0)  # SentencePiece's own word for all
+    expected = processor(Subwords(train_subwords(LINES, 200, DataConfig())))
+    assert [(found.id_to_piece(k), found.get_score(k)) for k in range(200)] == [
+        (expected.id_to_piece(k), expected.get_score(k)) for k in range(200)
+    ]
 
 
 def test_no_text_is_a_user_error():

@@ -1,10 +1,15 @@
 """Checkpoints: complete, checked, rotated, averaged."""
 
+import dataclasses
+import hashlib
+import zipfile
+
 import numpy as np
 import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.training import Checkpoint, CheckpointFolder
+from tests.disk import file_size_limit
 
 
 def checkpoint(step, bleus=(), value=0.0):
@@ -59,15 +64,118 @@ def test_average_is_the_mean_of_the_weights(tmp_path):
     np.testing.assert_array_equal(average["b"], [0, 1, 2])
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_a_damaged_checkpoint_is_named(tmp_path, damage):
+def test_every_flipped_bit_and_every_lost_byte_is_noticed(tmp_path):
     folder = CheckpointFolder(tmp_path, 3, 3)
-    path = folder.save(checkpoint(10))
-    content = bytearray(path.read_bytes())
-    if damage == "truncated":
-        content = content[: len(content) // 2]
-    else:
-        content[content.index(np.float32(0.5).tobytes()) + 1] ^= 1
+    path = folder.save(checkpoint(10, [1.5]))
+    content = path.read_bytes()
+    damaged = [content + b"\0"]
+    for place in range(len(content)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        damaged += [bytes(flipped)] + ([content[:place]] if place % 8 == 0 else [])
+    for other in damaged:
+        path.write_bytes(other)
+        with pytest.raises(UserError, match="step-00000010.npz is damaged"):
+            folder.load(10)
+
+
+def test_a_checkpoint_is_an_archive_that_other_programs_read(tmp_path):
+    path = CheckpointFolder(tmp_path, 3, 3).save(checkpoint(10, value=0.25))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        content = path.read_bytes()
+        assert archive.comment == hashlib.sha256(content[:-32]).digest() == content[-32:]
+
+
+def test_a_checkpoint_of_an_earlier_version_has_the_checksums_of_its_parts(tmp_path):
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    path = folder.save(checkpoint(10, [1.5], 0.25))
+    content = path.read_bytes()[:-32]
+    content = content[:-2] + b"\0\0"  # an archive without a comment
     path.write_bytes(content)
-    with pytest.raises(UserError, match="step-00000010.npz is damaged"):
-        folder.load(10)
+    np.testing.assert_array_equal(folder.load(10).weights["a/kernel"], np.full((2, 3), 0.25))
+    flipped = bytearray(content)
+    flipped[content.index(np.float32(0.5).tobytes()) + 1] ^= 1
+    for damaged in (flipped, content[: len(content) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="step-00000010.npz is damaged"):
+            folder.load(10)
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A folder with three checkpoints, 10, 20 and 30."""
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    for k in range(3):
+        folder.save(checkpoint(10 * (k + 1), [1.0] * (k + 1), float(k)))
+    return folder
+
+
+def spoil(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    return bytes(content)
+
+
+def test_the_newest_sound_checkpoint_is_used_and_damaged_ones_stand_aside(three, caplog):
+    assert three.newest().step == 30
+    spoiled = {step: spoil(three.path(step)) for step in (20, 30)}
+    newest = three.newest()
+    assert newest.step == 10
+    np.testing.assert_array_equal(newest.weights["a/kernel"], np.zeros((2, 3)))
+    assert three.steps() == [10]
+    for (step, content), message in zip(
+        sorted(spoiled.items())[::-1], caplog.messages, strict=True
+    ):
+        name = f"step-{step:08d}.npz"
+        assert (three.folder / f"{name}.damaged").read_bytes() == content
+        assert f"{three.folder / name} is damaged" in message
+        assert f"It is kept as {name}.damaged; step-00000010.npz is used" in message
+    three.save(checkpoint(20, [1.0] * 2))
+    assert three.newest().step == 20  # what stood aside is in nobody's way
+
+
+def test_a_damaged_checkpoint_that_is_not_the_newest_hinders_nobody(three, caplog):
+    spoil(three.path(20))
+    assert three.newest().step == 30
+    assert three.steps() == [10, 20, 30]
+    assert caplog.messages == []
+
+
+def test_where_all_are_damaged_a_run_does_not_begin_anew(three):
+    for step in three.steps():
+        spoil(three.path(step))
+    for _ in range(2):  # nor does it the second time
+        with pytest.raises(UserError, match="damaged: .*30.npz, .*20.npz, .*10.npz. .*--restart"):
+            three.newest()
+    assert three.steps() == [10, 20, 30]
+
+
+def test_a_folder_without_checkpoints_has_no_newest(tmp_path):
+    assert CheckpointFolder(tmp_path / "none", 3, 3).newest() is None
+
+
+def test_a_mean_with_a_damaged_part_is_refused_and_the_part_named(three):
+    spoil(three.path(20))
+    with pytest.raises(UserError, match="step-00000020.npz is damaged"):
+        three.average(three.last(3, checkpoint(30, [1.0] * 3).history))
+
+
+def test_what_a_killed_process_left_is_removed(three):
+    (three.folder / "step-00000007.npz.partial").write_bytes(b"half of it")
+    three.save(checkpoint(40, [1.0] * 4))
+    assert [path.suffix for path in three.folder.iterdir()] == [".npz"] * 3
+
+
+def test_a_full_disk_stops_a_save_and_leaves_the_older_ones(three):
+    before = {path: path.stat() for path in three.folder.iterdir()}
+    size = 2 * max(stat.st_size for stat in before.values())
+    large = dataclasses.replace(checkpoint(40), optimizer=[np.zeros(size, "uint8")])
+    with file_size_limit(size), pytest.raises(UserError) as error:
+        three.save(large)
+    for text in (f"{three.path(40)} could not be written", "File too large", "Make room"):
+        assert text in str(error.value)
+    assert {path: path.stat() for path in three.folder.iterdir()} == before
+    three.save(large)
+    assert three.newest().step == 40

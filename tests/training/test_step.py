@@ -39,36 +39,52 @@ def batches():
         yield source, target
 
 
-def train(devices, training):
-    strategy = tf.distribute.MirroredStrategy(devices)
+def train(devices, training, repeats=1):
+    # one process can not hold TensorFlow's collective groups of two sizes
+    sums = tf.distribute.ReductionToOneDevice() if len(devices) > 2 else None
+    strategy = tf.distribute.MirroredStrategy(devices, sums)
     with strategy.scope():
         model = MODEL.build(40, 40, training)
     step = TrainingStep(model, training, strategy)
-    updates = [step(*batch) for batch in batches()]
+    updates = [step(*batch) for _ in range(repeats) for batch in batches()]
     weights = np.concatenate([v.numpy().ravel() for v in model.trainable_variables])
     return weights, updates
 
 
-@pytest.mark.parametrize("training", [PLAIN, DROPPING], ids=["plain", "dropout"])
-def test_two_devices_or_accumulation_make_the_update_of_one(training):
-    twice = dataclasses.replace(training, accumulation_steps=2)
-    reference, updates = train(["CPU:0"], twice)
-    if training is PLAIN:
-        alone, _ = train(["CPU:0"], training)
-        np.testing.assert_allclose(alone, reference, atol=1e-5)
-    weights, others = train(["CPU:0", "CPU:1"], training)
-    np.testing.assert_allclose(weights, reference, atol=1e-5)
-    for update, other in zip(updates, others, strict=True):
-        assert float(np.linalg.norm(update.gradient_norms)) > CLIPPING
-        assert float(other.tokens) == float(update.tokens)
-        assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
+def divided(training, devices, steps):
+    names = [f"CPU:{k}" for k in range(devices)]
+    return train(names, dataclasses.replace(training, accumulation_steps=steps), repeats=5)
 
 
-def test_two_devices_with_accumulation_make_the_update_of_one():
-    alone, _ = train(["CPU:0"], PLAIN)
-    twice = dataclasses.replace(PLAIN, accumulation_steps=2)
-    weights, _ = train(["CPU:0", "CPU:1"], twice)
-    np.testing.assert_allclose(weights, alone, atol=1e-5)
+def test_accumulation_makes_the_update_of_a_whole_batch():
+    alone, _ = divided(PLAIN, 1, 1)
+    weights, updates = divided(PLAIN, 1, 4)
+    np.testing.assert_allclose(weights, alone, atol=2e-5)
+    assert all(float(np.linalg.norm(update.gradient_norms)) > CLIPPING for update in updates)
+
+
+def test_two_and_four_devices_make_the_updates_of_one():
+    reference, updates = divided(DROPPING, 1, 4)
+    for devices, steps in ((2, 2), (4, 1)):
+        weights, others = divided(DROPPING, devices, steps)
+        assert len(others) == 20
+        np.testing.assert_allclose(weights, reference, atol=2e-5)
+        for update, other in zip(updates, others, strict=True):
+            assert float(other.tokens) == float(update.tokens)
+            assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-5)
+
+
+def test_workers_share_out_the_rows_of_a_batch():
+    step = object.__new__(TrainingStep)
+    step.slices, step.own_slices = 6, 2
+    for size in (1, 5, 6, 13):
+        rows, shares = np.arange(size), []
+        for step.first_slice in (0, 2, 4):
+            own = step.take(rows)
+            for k in range(2):  # slice k of all, and where `slice_sums` looks for it
+                np.testing.assert_array_equal(own[k::2], rows[step.first_slice + k :: 6])
+            shares += own.tolist()
+        assert sorted(shares) == rows.tolist()
 
 
 def test_updates_are_the_twins_clipped_adam():

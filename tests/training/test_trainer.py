@@ -1,7 +1,9 @@
 """The loop: bit-exact resume, signals, early stopping, refusals."""
 
 import dataclasses
+import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -11,7 +13,17 @@ import tensorflow as tf
 from dtmt_tf.config import TrainingConfig, UserError
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.models import DTMTConfig
-from dtmt_tf.training import CheckpointFolder, Summaries, Trainer, TrainingStep
+from dtmt_tf.training import (
+    OUT_OF_TIME,
+    CheckpointFolder,
+    Limits,
+    Summaries,
+    Trainer,
+    TrainingStep,
+    memory,
+)
+from dtmt_tf.training.diagnosis import first_non_finite
+from tests.data.toy_corpus import encode_letters, make_records
 
 TRAINING = TrainingConfig(  # every dropout on
     max_steps=30,
@@ -27,16 +39,9 @@ TRAINING = TrainingConfig(  # every dropout on
 MODEL = DTMTConfig(16, 16, 4, encoder_depth=1, query_depth=1, decoder_depth=1)
 
 
-def encode(texts):
-    ids = tf.cast(tf.io.decode_raw(texts, tf.uint8), tf.int32) - 94  # letters to 3, 4, ..
-    ids = tf.RaggedTensor.from_tensor(ids, padding=2)
-    return tf.concat([ids, tf.fill([ids.nrows(), 1], 1)], axis=1)
-
-
 def lines(seed):
     rng = np.random.default_rng(seed)
-    return ["".join(rng.choice(list("abcdefgh"), rng.integers(4, 13))).ljust(12, "`")
-            for _ in range(50)]  # fmt: skip
+    return ["".join(rng.choice(list("abcdefgh"), rng.integers(4, 13))) for _ in range(50)]
 
 
 class Recorder:
@@ -48,20 +53,21 @@ class Recorder:
     def __getattr__(self, name):
         return getattr(self.step, name)
 
-    def __call__(self, source_ids, target_ids):
-        update = self.step(source_ids, target_ids)
+    def __call__(self, *arguments):
+        update = self.step(*arguments)
         self.losses.append(float(update.loss))
         if len(self.losses) == self.stop_after:
             os.kill(os.getpid(), signal.SIGINT)
         return update
 
 
-def make_trainer(folder, training=TRAINING, stop_after=None, validate=None):
+def make_trainer(folder, training=TRAINING, stop_after=None, validate=None, limits=None):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
         model = MODEL.build(20, 20, training)
     step = Recorder(TrainingStep(model, training, strategy), stop_after)
-    training_set = TrainingSet(lines(1), lines(2), encode, encode, 16)
+    records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
+    training_set = TrainingSet(records, 16)
     return Trainer(
         step,
         training_set,
@@ -72,8 +78,10 @@ def make_trainer(folder, training=TRAINING, stop_after=None, validate=None):
         {"training": dataclasses.asdict(training)} | dict.fromkeys(
             ("model", "data", "decoding", "evaluation"), {}),
         {"training": dataclasses.asdict(TrainingConfig())},
+        lambda source, target: list(zip(source.tolist(), target.tolist(), strict=True)),
         16,
         128,
+        limits or Limits(),
     )  # fmt: skip
 
 
@@ -82,20 +90,23 @@ def weights_of(trainer):
 
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
-    whole = make_trainer(tmp_path / "whole")
-    assert whole.run().signal == 0
-    assert 1 < 10 % whole.plan.batches_per_epoch  # 10 is in the middle of an epoch
+    training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9, accumulation_steps=2)
+    whole = make_trainer(tmp_path / "whole", training)
+    assert whole.run().exit_code == 0
+    assert 1 < 6 % whole.plan.batches_per_epoch < 14  # 6 is in the middle of an epoch
 
-    first = make_trainer(tmp_path / "parts", stop_after=10)
+    first = make_trainer(tmp_path / "parts", training, stop_after=6)
     outcome = first.run()
-    assert (outcome.step, outcome.signal) == (10, signal.SIGINT)
-    second = make_trainer(tmp_path / "parts")
-    assert second.restore() == 10
+    assert (outcome.step, outcome.exit_code) == (6, 128 + signal.SIGINT)
+    second = make_trainer(tmp_path / "parts", training)
+    assert second.restore() == 6
     second.run()
 
-    assert first.update.losses == whole.update.losses[:10]
-    assert second.update.losses == whole.update.losses[10:]
+    assert first.update.losses == whole.update.losses[:6]
+    assert second.update.losses == whole.update.losses[6:]
     assert weights_of(second) == weights_of(whole)
+    for own, other in zip(second.update.state, whole.update.state, strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +183,171 @@ def test_training_ends_when_bleu_no_longer_rises(tmp_path):
     assert [record["bleu"] for record in trainer.history] == [1.0, 5.0, 4.0, 5.0, 3.0]
 
 
-def test_a_loss_that_is_not_finite_stops_with_advice(tmp_path):
-    trainer = make_trainer(tmp_path)
+def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
+    training = dataclasses.replace(TRAINING, ema_decay=0.5, max_steps=4, validation_steps=4)
+    seen = []
+
+    def validate():
+        seen.append(weights_of(trainer))
+        return {"bleu": 1.0}, []
+
+    trainer = make_trainer(tmp_path, training, validate=validate)
+    weights = [trainer.update.model.trainable_variables[0].numpy()]
+    trainer.save = lambda: None
+    step = trainer.update.step
+    expected, t = weights[0].astype(float), 0
+
+    def note(*arguments):
+        nonlocal expected, t
+        update = type(step).__call__(step, *arguments)
+        t += 1
+        kept = min(0.5, (1 + t) / (10 + t))
+        raw = trainer.update.model.trainable_variables[0].numpy()
+        expected = kept * expected + (1 - kept) * raw
+        weights.append(raw)
+        return update
+
+    trainer.update.step = Calls(step, note)
+    trainer.run()
+    average = trainer.update.translating_weights
+    first = trainer.update.model.trainable_variables[0]
+    np.testing.assert_allclose(average[first.path], expected, atol=1e-6)
+    assert seen == [b"".join(average[v.path].tobytes()
+                             for v in trainer.update.model.trainable_variables)]  # fmt: skip
+    np.testing.assert_array_equal(first.numpy(), weights[-1])  # training goes on with its own
+
+
+class Calls:
+    """Something whose calls go elsewhere."""
+
+    def __init__(self, target, call):
+        self.target, self.call = target, call
+
+    def __getattr__(self, name):
+        return getattr(self.target, name)
+
+    def __call__(self, *arguments):
+        return self.call(*arguments)
+
+
+def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path):
+    trainer = make_trainer(tmp_path, limits=Limits(max_seconds=0.0))
+    outcome = trainer.run()
+    assert (outcome.step, outcome.exit_code) == (0, OUT_OF_TIME)
+    assert trainer.checkpoints.steps() == [0]
+
+
+def spoil(trainer, steps):
+    """Makes the forward pass infinite at some updates."""
     bias = trainer.update.model.readout.logits.bias
+    step, sound = trainer.update.step, bias.numpy()
+
+    def call(*arguments):
+        at = int(step.optimizer.iterations.numpy())
+        if at not in steps:
+            return step(*arguments)
+        former = bias.numpy()
+        bias.assign(np.full_like(sound, np.inf))
+        update = step(*arguments)
+        bias.assign(former)
+        return update
+
+    trainer.update.step = Calls(step, call)
+
+
+def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
+    trainer = make_trainer(tmp_path, training)
+    spoil(trainer, {1})
+    kept = []
+    step = trainer.update.step.call
+
+    def note(*arguments):
+        kept.append([v.numpy() for v in state_of(trainer)])
+        return step(*arguments)
+
+    trainer.update.step.call = note
+    assert trainer.run().step == 4
+    assert int(trainer.update.optimizer.iterations.numpy()) == 4
+    for before, after in zip(kept[1], kept[2], strict=True):  # around the second update
+        np.testing.assert_array_equal(after, before)
+    assert any((a != b).any() for a, b in zip(kept[2], kept[3], strict=True))
+    record = json.loads((tmp_path / "bad-step-00000002.json").read_text())
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 1, 2).as_numpy_iterator()))
+    assert record["pairs"] == [list(map(list, pair)) for pair in trainer.texts(*batch)]
+    assert record["step"] == 2
+    assert record["loss"] == "nan"
+
+
+def state_of(trainer):
+    """Everything that an update changes but its count."""
+    optimizer = trainer.update.optimizer
+    moments = [v for v in optimizer.variables if len(v.shape)]
+    return [*trainer.update.model.trainable_variables, *moments, *optimizer.averages]
+
+
+def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
+    trainer = make_trainer(tmp_path)
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
+    assert first_non_finite(trainer.update, *batch, 0) == "none when it was computed again"
+    bias = trainer.update.model.readout.logits.bias
+    bias.assign([3e38] + 19 * [-3e38])  # finite; their differences are not
+    found = first_non_finite(trainer.update, *batch, 0)
+    assert re.fullmatch(
+        r'Infinity or NaN in output 0 of graph op "\w+", made at \S*dtmt_tf/training/loss.py .*',
+        found,
+    ), found
     bias.assign(tf.fill(bias.shape, np.nan))
-    with pytest.raises(UserError, match="Update 1 has loss nan"):
+    assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
+
+
+def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
+    trainer = make_trainer(tmp_path, training)
+    bad = {6, 7}
+    spoil(trainer, bad)
+    rates = {}
+    step = trainer.update.step.call
+
+    def note(*arguments):
+        at = int(trainer.update.optimizer.iterations.numpy())
+        update = step(*arguments)
+        rates.setdefault(at, []).append(float(update.learning_rate))
+        if at == 7 and len(rates[7]) == 1:
+            bad.clear()
+        if at == 9:
+            bad.update({9, 10, 11})
+        return update
+
+    trainer.update.step.call = note
+    with pytest.raises(UserError, match="the rate was halved before"):
         trainer.run()
-    assert trainer.checkpoints.steps() == []
+    assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
+    assert len(rates[6]) == len(rates[7]) == 2
+    assert trainer.step == 12
+    again = make_trainer(tmp_path, training)
+    assert again.restore() == 8
+    assert again.rate_factor == 0.5
+
+
+def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path)
+    before = weights_of(trainer)
+    trainer.rehearse()
+    assert weights_of(trainer) == before
+    assert int(trainer.update.optimizer.iterations.numpy()) == 0
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    trainer.plan.sizes[-1] = 2_000_000
+    with pytest.raises(UserError, match="Halve data.max_tokens_per_batch"):
+        trainer.rehearse()
+
+
+def test_changes_that_are_allowed_are_accepted(tmp_path):
+    make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=1)).run()
+    changed = dataclasses.replace(TRAINING, max_steps=2, clip_norm=1.0)
+    with pytest.raises(UserError, match="--allow-changes training.max_steps training.clip_norm"):
+        make_trainer(tmp_path, changed).restore()
+    limits = Limits(allow_changes=["training.max_steps", "training.clip_norm"])
+    trainer = make_trainer(tmp_path, changed, limits=limits)
+    assert trainer.restore() == 1
+    assert trainer.run().step == 2

@@ -1,0 +1,45 @@
+"""Running out of memory with an error, where the system would kill the process."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+STATUS, MEMINFO = Path("/proc/self/status"), Path("/proc/meminfo")
+LIMIT, USED = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
+
+
+@contextlib.contextmanager
+def no_more_than_there_is() -> Iterator[None]:
+    """Makes allocations fail that the machine, or the container, has no memory for.
+
+    Linux grants any allocation and kills the process once it uses what is not there. In here the
+    process can not be granted more than is free at the start. Elsewhere than on Linux nothing is
+    limited.
+    """
+    if not (STATUS.exists() and MEMINFO.exists()):
+        yield
+        return
+    former = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _kilobytes(STATUS, "VmData") * 1024 + available()
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, former)
+
+
+def available() -> int:
+    """Returns the bytes that a process can still take, on Linux."""
+    free = _kilobytes(MEMINFO, "MemAvailable") * 1024
+    if LIMIT.exists() and (limit := LIMIT.read_text().strip()).isdigit():
+        free = min(free, int(limit) - int(USED.read_text()))
+    return free
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0

@@ -1,0 +1,119 @@
+"""Two worker processes train like one with two devices; one that is killed is missed."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dtmt_tf.training import CheckpointFolder
+from tests.end_to_end.conftest import ROOT, numbers
+from tests.end_to_end.killing import MODELS, SETTINGS
+
+STEPS = 20
+MODEL = "transformer_tiny"
+TINY = [
+    *SETTINGS,
+    *MODELS[MODEL],
+    *(f"training.max_steps={STEPS}", "training.validation_steps=10"),
+    "training.accumulation_steps=1",
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Settings that name a small corpus, with batches that no number of devices divides."""
+    folder = tmp_path_factory.mktemp("corpus")
+    seen, settings = set(), list(TINY)
+    for seed, (split, count) in enumerate({"validation": 20, "train": 301}.items()):
+        pairs = numbers(count, seed, seen)
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            settings.append(f"data.{split}_{side}={path}")
+    return settings
+
+
+def start(folder, settings, *arguments, worker=None, ports=()):
+    """Starts a training; as one of two workers, if told so."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    environment.pop("TF_CONFIG", None)
+    if worker is not None:
+        workers = [f"localhost:{port}" for port in ports]
+        environment["TF_CONFIG"] = json.dumps(
+            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": worker}}
+        )
+    command = [
+        *(sys.executable, "pipelines/train.py", "--task", "custom", "--model", MODEL),
+        *("--name", "toy", "--output-dir", str(folder / "models"), *arguments),
+        *("--set", *settings),
+    ]
+    with (folder / f"log-{worker}").open("w") as log:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+
+def free_ports():
+    sockets = [socket.socket() for _ in range(2)]
+    for each in sockets:
+        each.bind(("localhost", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def start_both(folder, settings):
+    ports = free_ports()
+    return [start(folder, settings, worker=k, ports=ports) for k in range(2)]
+
+
+def weights(folder):
+    checkpoints = CheckpointFolder(folder / "models/custom/toy/train/checkpoints", 5, 5)
+    checkpoint = checkpoints.load(checkpoints.steps()[-1])
+    assert checkpoint.step == STEPS
+    return np.concatenate([checkpoint.weights[name].ravel() for name in sorted(checkpoint.weights)])
+
+
+@pytest.fixture(scope="module")
+def alone(corpus, tmp_path_factory):
+    """The weights of one process with two logical devices."""
+    folder = tmp_path_factory.mktemp("alone")
+    process = start(folder, corpus, "--devices", "CPU:0", "CPU:1")
+    assert process.wait(timeout=240) == 0, (folder / "log-None").read_text()
+    return weights(folder)
+
+
+@pytest.fixture(scope="module")
+def missed(corpus, tmp_path_factory):
+    """Where two workers trained, one of them was killed, and what the other one said."""
+    folder = tmp_path_factory.mktemp("workers")
+    processes = start_both(folder, corpus)
+    checkpoint = folder / "models/custom/toy/train/checkpoints/step-00000010.npz"
+    while not checkpoint.exists() and all(process.poll() is None for process in processes):
+        time.sleep(0.05)
+    processes[1].kill()
+    processes[1].wait()
+    assert processes[0].wait(timeout=240) == 2
+    return folder, (folder / "log-0").read_text()
+
+
+def test_a_worker_that_is_killed_is_missed(missed):
+    folder, said = missed
+    assert "Another worker is gone" in said
+    assert "Start the same command on all workers again" in said
+
+
+def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, missed):
+    folder, _ = missed
+    for worker, process in enumerate(start_both(folder, corpus)):
+        assert process.wait(timeout=240) == 0, (folder / f"log-{worker}").read_text()
+    assert "resuming after update 10" in (folder / "log-0").read_text()
+    assert np.abs(alone).max() > 0.1
+    np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
+    run = folder / "models/custom/toy"
+    assert (run / "1/saved_model.pb").exists()
+    assert len(list(run.glob("train/tensorboard/*"))) == 2  # the chief alone wrote, twice

@@ -1,0 +1,61 @@
+"""How commands end."""
+
+from pathlib import Path
+
+import common
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+from tests.disk import file_size_limit
+
+LARGE = bytes(2000)
+
+
+def summary(path):
+    with tf.summary.create_file_writer(path).as_default():
+        tf.summary.text("a", LARGE, step=0)
+
+
+def saved_model(path):
+    module = tf.Module()
+    module.weight = tf.Variable(tf.zeros(len(LARGE)))
+    tf.saved_model.save(module, path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_atomically(Path(path), LARGE),
+        summary,
+        saved_model,
+    ],
+    ids=["atomic", "TensorBoard", "SavedModel"],
+)
+def test_a_full_disk_ends_a_command_with_its_reason(write, tmp_path, capsys):
+    with file_size_limit(1000), pytest.raises(SystemExit) as end:
+        common.main(lambda: write(str(tmp_path / "name")))
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    for text in ("error: ", "name", "File too large", "Make room"):
+        assert text in said
+    assert len(said.splitlines()) <= 2
+
+
+def test_mistakes_and_what_the_system_refuses_end_with_code_2(tmp_path, capsys):
+    def mistake():
+        raise UserError("not so")
+
+    for command in (mistake, (tmp_path / "absent").read_text):
+        with pytest.raises(SystemExit) as end:
+            common.main(command)
+        assert end.value.code == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "error: not so"
+    assert "No such file" in said[1] and "absent" in said[1]
+
+
+def test_a_fault_of_ours_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        common.main(lambda: 1 // 0)

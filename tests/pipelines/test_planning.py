@@ -1,0 +1,156 @@
+"""What `--plan` says follows from what it measures, and it measures whole batches."""
+
+import functools
+import pickle
+import re
+from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
+
+import planning
+import pytest
+import tensorflow as tf
+import timing
+import updates
+from planning import Measured, Measurement
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.tasks import TASKS
+
+TINY = {
+    "dtmt1": [
+        *(f"model.{module}_depth=0" for module in ("encoder", "query", "decoder")),
+        *("model.units=8", "model.embedding_dim=4", "model.num_heads=2"),
+    ],
+    "transformer_tiny": [
+        *("model.model_dim=8", "model.filter_dim=8", "model.num_heads=2"),
+        *("model.encoder_layers=1", "model.decoder_layers=1"),
+    ],
+}
+BATCHES = ["data.max_length=32", "data.max_tokens_per_batch=128", "data.source_vocab_size=40"]
+
+
+def experiment(name="dtmt1"):
+    """128 tokens for a replica: 4 sentences of 32 or 5 of 24."""
+    return resolve(TASKS["wmt14_ende"], name, MODELS[name], TINY[name] + BATCHES)[0]
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Notes each update: sentences, length, target words, slices."""
+    notes = []
+    one_device = functools.partial(tf.distribute.MirroredStrategy, ["CPU:0"])
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", one_device)
+
+    class Noted:
+        def __init__(self, *arguments):
+            self.step = make(*arguments)
+            self.model = self.step.model
+
+        def __call__(self, *batch):
+            update = self.step(*batch)
+            notes.append((*batch[0].shape, int(update.tokens), self.step.slices))
+            return update
+
+    make = updates.training_step
+    monkeypatch.setattr(updates, "training_step", Noted)
+    return notes
+
+
+def test_three_updates_of_each_length_read_a_whole_batch_in_pieces(made):
+    measurement = planning.measure(experiment(), 2)
+    assert made == [(4, 32, 128, 2)] * 3 + [(5, 24, 120, 2)] * 3
+    assert [(one.sentences, one.length) for one in measurement.updates] == [(4, 32), (5, 24)]
+    assert all(0 < one.seconds < 60 for one in measurement.updates)
+    assert 0.1 < measurement.peak < 50
+    # attention: 6 operations for 8 elements of keys and 16 of annotations, with each source word;
+    # the initial state: as many for each element of its kernel, shared by the sentence's words
+    longest, ordinary = (one.operations for one in measurement.updates)
+    assert longest - ordinary == 6 * (8 + 16) * (32 - 24) + 6 * 16 * 8 / 32 - 6 * 16 * 8 / 24
+
+
+def test_another_architecture_is_measured_without_counting(made):
+    measurement = planning.measure(experiment("transformer_tiny"), 1)
+    assert len(made) == 6
+    assert "  4 x 32 " in planning.report(experiment("transformer_tiny"), measurement, None)
+    assert {one.operations for one in measurement.updates} == {None}
+
+
+def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
+    def short(*batch):
+        raise tf.errors.ResourceExhaustedError(None, None, "no memory")
+
+    monkeypatch.setattr(updates, "training_step", lambda *_: type("", (), {
+        "model": None, "__call__": staticmethod(short)})())  # fmt: skip
+    assert planning.measure(experiment(), 1) is None
+
+
+def test_hours_follow_from_updates_words_and_rates():
+    updates_ = [Measured(4, 32, 2.0, 5_000_000), Measured(5, 24, 1.5, 4_000_000)]
+    text = planning.report(experiment(), Measurement(updates_, 2, 1.25), (10, 100.0))
+    rows = {re.sub(" +", " ", line).strip() for line in text.splitlines()}
+    assert rows >= {
+        "measured here: the batch of one replica, 128 tokens, in pieces: 2",
+        "4 x 32 2.00 64 5 0.3",
+        "5 x 24 1.50 80 4 0.3",
+        "peak memory of the process 1.2 GiB",
+        # 300,000 updates of 8 batches of 1.5 seconds; 300,000 x 8 x 128 x 0.9 words, 1,000 a second
+        "here, one replica after the other 1,000.0 hours",
+        "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words",
+        "10 devices of 100 target words/s 76.8 hours",
+    }
+
+
+class Pool:
+    """A process that memory suffices for only with so many pieces."""
+
+    def __init__(self, enough):
+        self.enough, self.tried = enough, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, function, *arguments):
+        function, (_, pieces) = pickle.loads(pickle.dumps((function, arguments)))
+        assert function is planning.measure
+        self.tried.append(pieces)
+
+        def result():
+            if pieces < self.enough / 2:
+                raise BrokenProcessPool  # the system ended it
+            return Measurement([Measured(4, 32, 2.0, 10)], pieces, 1.0) if (
+                pieces >= self.enough) else None  # fmt: skip
+
+        return SimpleNamespace(result=result)
+
+
+@pytest.mark.parametrize(("enough", "first", "tried"), [(1, 1, [1]), (4, 1, [1, 2, 4]),
+                                                        (4, 3, [3, 4])])  # fmt: skip
+def test_a_batch_is_read_in_more_pieces_until_memory_suffices(
+    monkeypatch, capsys, enough, first, tried
+):
+    pool = Pool(enough)
+    monkeypatch.setattr(timing, "process", lambda: pool)
+    planning.show(experiment(), first, None)
+    assert pool.tried == tried
+    said = capsys.readouterr().out
+    assert f"in pieces: {tried[-1]}\n" in said
+    assert "memory of each replica" in said  # what --dry-run says comes first
+
+
+def test_a_sentence_too_long_for_memory_is_a_mistake(monkeypatch):
+    pool = Pool(99)
+    monkeypatch.setattr(timing, "process", lambda: pool)
+    with pytest.raises(UserError, match="one pair of 32 sub-words. Lower data.max_length"):
+        planning.show(experiment(), 1, None)
+    assert pool.tried == [1, 2, 4]  # there are 4 sentences
+
+
+@pytest.mark.parametrize(("pieces", "devices"), [(0, None), (1, [0, 5]), (1, [8, -1])])
+def test_numbers_are_positive(pieces, devices):
+    with pytest.raises(UserError, match="positive"):
+        planning.show(experiment(), pieces, devices)

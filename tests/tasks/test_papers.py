@@ -1,0 +1,129 @@
+"""The papers' tasks have the papers' settings: Meng and Zhang (2019) and those it stands beside."""
+
+import pytest
+
+from dtmt_tf.config import DataConfig, TrainingConfig
+from dtmt_tf.data.splits import named_files
+from dtmt_tf.experiment import resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.plan import dry_run
+from dtmt_tf.tasks import TASKS
+from dtmt_tf.training import DTMTSchedule
+
+# rates by update, from the formula of the paper with its constants
+RATES = {
+    "nist_zhen": {0: 1e-3, 500: 1.5e-3, 1000: 2e-3, 4000: 2e-3, 8000: 1.641e-3, 16_000: 1.104e-3,
+                  32_000: 5e-4, 48_000: 2.264e-4},
+    "wmt14_ende": {0: 1e-4, 200: 4.5e-4, 400: 8e-4, 25_000: 8e-4, 50_000: 4.595e-4,
+                   100_000: 1.516e-4, 150_000: 5e-5},
+    "wmt14_enfr": {0: 1e-4, 200: 4.5e-4, 400: 8e-4, 50_000: 8e-4, 375_000: 5e-5},
+    "wmt17_ende": {0: 1e-4, 1: 1e-4, 50_000: 1e-4, 999_999: 1e-4},
+    "wmt17_zhen": {0: 8.75e-5, 4000: 7e-4, 100_000: 1.13e-4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "step", "rate"), [(task, *pair) for task in RATES for pair in RATES[task].items()]
+)
+def test_the_rate_is_the_papers(task, step, rate):
+    schedule = DTMTSchedule(TASKS[task].training)
+    assert float(schedule(step)) == pytest.approx(rate, rel=3e-4 if task != "wmt17_zhen" else 3e-3)
+
+
+def data(task):
+    """What a reader of the paper asks of its data."""
+    settings = TASKS[task].data
+    sizes = settings.source_vocab_size, settings.target_vocab_size
+    vocabulary = sizes[:1] if settings.joint_vocabulary else sizes
+    languages = settings.source_language, settings.target_language
+    return settings.tfds_name, languages, vocabulary, settings.max_length
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("nist_zhen", ("", ("zh", "en"), (40_067, 29_405), 128)),
+        ("wmt14_ende", ("wmt14_translate/de-en", ("en", "de"), (32_000,), 256)),
+        ("wmt14_enfr", ("wmt14_translate/fr-en", ("en", "fr"), (32_000,), 256)),
+        ("wmt17_ende", ("wmt17_translate/de-en", ("en", "de"), (90_000,), 50)),
+        ("wmt17_zhen", ("wmt17_translate/zh-en", ("zh", "en"), (32_000, 32_000), 256)),
+    ],
+)
+def test_corpus_languages_vocabulary_and_length_are_the_papers(task, expected):
+    assert data(task) == expected
+    assert (TASKS[task].data.corpus == "tfds") == bool(expected[0])
+
+
+@pytest.mark.parametrize(
+    ("task", "replicas", "tokens"),
+    [
+        ("nist_zhen", 2, 4096),
+        ("wmt14_ende", 8, 4096),
+        ("wmt14_enfr", 8, 4096),
+        ("wmt17_ende", 1, 4000),
+        ("wmt17_zhen", 8, 4096),
+    ],
+)
+def test_a_batch_is_the_papers(task, replicas, tokens):
+    assert TASKS[task].training.schedule_replicas == replicas
+    assert TASKS[task].data.max_tokens_per_batch == tokens
+
+
+@pytest.mark.parametrize(
+    ("task", "rates"),  # embeddings, layer before prediction, candidates; label smoothing
+    [
+        ("nist_zhen", (0.5, 0.5, 0.3, 0.1)),
+        ("wmt14_ende", (0.3, 0.3, 0.1, 0.1)),
+        ("wmt14_enfr", (0.2, 0.2, 0.1, 0.1)),
+        ("wmt17_ende", (0.0, 0.0, 0.0, 0.0)),
+        ("wmt17_zhen", (0.1, 0.0, 0.1, 0.1)),
+    ],
+)
+def test_dropout_and_smoothing_are_the_papers(task, rates):
+    training = TASKS[task].training
+    assert rates == (
+        training.embedding_dropout_rate,
+        training.output_dropout_rate,
+        training.candidate_dropout_rate,
+        training.label_smoothing,
+    )
+
+
+@pytest.mark.parametrize("task", ["nist_zhen", "wmt14_ende", "wmt14_enfr"])
+def test_optimiser_search_and_validation_are_the_papers(task):
+    training, decoding = TASKS[task].training, TASKS[task].decoding
+    adam = training.adam_beta_1, training.adam_beta_2, training.adam_epsilon, training.clip_norm
+    assert adam == (0.9, 0.999, 1e-6, 5.0)
+    assert (decoding.beam_size, decoding.length_penalty, decoding.extra_length) == (4, 0.6, 50)
+    assert training.validation_steps == 2000
+    assert (training.average, training.average_count) == ("best", 1)  # the best single checkpoint
+
+
+def test_nematus_settings_are_those_of_miceli_barone():
+    training, decoding = TASKS["wmt17_ende"].training, TASKS["wmt17_ende"].decoding
+    adam = training.adam_beta_1, training.adam_beta_2, training.adam_epsilon, training.clip_norm
+    assert adam == (0.9, 0.999, 1e-8, 1.0)
+    assert (training.validation_steps, training.patience) == (10_000, 10)
+    assert (decoding.beam_size, decoding.length_penalty) == (12, 1.0)
+
+
+def test_nist_reads_the_users_files_and_scores_them_without_case():
+    task = TASKS["nist_zhen"]
+    files = named_files(task.data)
+    assert files["validation"] == (("nist/MT06.zh",), ("nist/MT06.en",))
+    tests = [part for part in files if part.startswith("MT")]
+    assert tests == ["MT02", "MT03", "MT04", "MT05", "MT08"] and not files["test"][0]
+    assert (task.evaluation.tokenize, task.evaluation.lowercase) == ("none", True)
+    for name in ("train", "MT06", *tests):
+        assert name in task.unavailable
+
+
+def test_nist_has_the_papers_parameter_count():
+    task = TASKS["nist_zhen"]
+    experiment, _ = resolve(task, task.model, MODELS[task.model])
+    assert "208,351,005" in dry_run(experiment)
+
+
+def test_the_defaults_are_the_papers_english_german():
+    assert TASKS["wmt14_ende"].training == TrainingConfig()
+    assert DataConfig().max_tokens_per_batch == 4096
