@@ -41,7 +41,11 @@ def dtype_policy():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Keeps a file's tests, and those that share what is costly, in one process of xdist."""
+    """Keeps a file's tests, and those that share what is costly, in one process of xdist.
+
+    The longest come first, so that neither process is left waiting for the other.
+    """
+    items.sort(key=lambda item: "end_to_end" not in item.path.parts)
     for item in items:
         costly = [name for name in ("workshop", "served_models") if name in item.fixturenames]
         shared = costly[0] if costly else item.path.as_posix()

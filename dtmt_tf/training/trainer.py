@@ -35,6 +35,10 @@ Samples = list[tuple[str, str, str]]  # source, reference, translation
 
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 LOWER_RATE = 0.5  # after `max_bad_steps`
+SMALLER = (
+    "Halve data.max_tokens_per_batch and double training.accumulation_steps: the same updates in "
+    "less memory. Or lower data.max_length."
+)
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,12 @@ class Trainer:
             UserError: If memory does not suffice, naming the settings to change.
         """
         rows = np.empty(self.plan.sizes[-1], np.int8)
+        logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
+            "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",
+            len(rows),
+            self.max_length,
+            SMALLER,
+        )
         try:
             with no_more_than_there_is():
                 ids = tf.fill([len(self.update.take(rows)), self.max_length], UNK_ID)
@@ -188,9 +198,7 @@ class Trainer:
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
                 f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
-                f"{self.max_length} sub-words: {str(error).splitlines()[0]}\n"
-                "Halve data.max_tokens_per_batch and double training.accumulation_steps, which "
-                "makes the same updates in less memory; or lower data.max_length."
+                f"{self.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
             ) from error
 
     def run(self) -> Outcome:
