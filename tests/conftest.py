@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items):
 
     The longest come first, so that neither process is left waiting for the other.
     """
-    items.sort(key=lambda item: "end_to_end" not in item.path.parts)
+    items.sort(key=lambda item: not {"end_to_end", "training"} & set(item.path.parts))
     for item in items:
         costly = [name for name in ("workshop", "served_models") if name in item.fixturenames]
         shared = costly[0] if costly else item.path.as_posix()
