@@ -36,8 +36,8 @@ Samples = list[tuple[str, str, str]]  # source, reference, translation
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 LOWER_RATE = 0.5  # after `max_bad_steps`
 SMALLER = (
-    "Halve data.max_tokens_per_batch and double training.accumulation_steps: the same updates in "
-    "less memory. Or lower data.max_length."
+    "Halve data.max_tokens_per_batch and double training.accumulation_steps: an update reads as "
+    "much, in less memory. Or lower data.max_length."
 )
 
 
@@ -312,7 +312,7 @@ class Trainer:
             return False
         if self.rate_factor < 1:
             raise UserError(
-                f"{what}\nIt is the {self.bad_steps}th in a row, and the rate was halved before. "
+                f"{what}\n{self.bad_steps} in a row, and the rate was halved before. "
                 "The last checkpoint is sound; try a lower training.learning_rate or "
                 "training.clip_norm under another --name."
             )

@@ -1,10 +1,12 @@
 """Commands that need no training: help, settings, mistakes."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+from dtmt_tf.files import claimed
 from tests.end_to_end.conftest import ROOT, run
 
 SCRIPTS = sorted(
@@ -95,3 +97,11 @@ def test_every_flag_in_the_readme_exists():
     for name, arguments in commands:
         for flag in re.findall(r"--[\w-]+", arguments):
             assert flag in helps[name], f"{name} has no {flag}"
+
+
+def test_a_run_that_another_process_trains_is_refused(tmp_path):
+    folder = tmp_path / "cldr_ende" / "mine"
+    with claimed(folder):
+        result = run("train", "--output-dir", tmp_path, "--name", "mine", "--restart")
+    refused(result, f"{folder} is in use by process {os.getpid()}", "another --name")
+    assert [path.name for path in folder.iterdir()] == [".lock"]

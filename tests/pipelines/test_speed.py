@@ -1,0 +1,38 @@
+"""What the records of speed become in RESULTS.md."""
+
+import records
+import speed
+
+
+def test_tables_show_shares_of_the_rate_of_products():
+    one = {
+        "name": "small", "parameters": 5_430_000,
+        "rate": {"median": 6000, "best": 7000, "worst": 1},
+        "megaflop_per_target_word": 37.0, "gflops": 222.0, "peak_memory": 2.5,
+        "start": {"TensorFlow": 5.0, "first update": 8.25}, "traces": {"warm-up": 1, "later": 0},
+        "parts": {"input": 1.0, "backward": 3.0},
+    }  # fmt: skip
+    rates = {name: {"median": rate} for name, rate in (("2048x2048x2048", 444), ("1x2x3", 300))}
+    record = {
+        "benchmark": "train", "name": "small", "windows": 5, "products": rates,
+        "configurations": [one, one | {"name": "other"}],
+        "ratio": {"median": 1.5, "worst": 1.25, "best": 1.75},
+        "machine": {"processor": "P", "threads": 2, "gpus": 0}, "versions": {"keras": "3"},
+    }  # fmt: skip
+    text = speed.section([record])
+    for line in (
+        "| small | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 50% | 74% | 2.50 | 13.2 | 0 |",
+        "| small | 25.0 | 75.0 |",
+        "| train | other | small | 1.500 | 1.250 | 1.750 |",
+        "- train, small: P, 2 threads; keras 3; 5 windows; products, GFLOP/s: "
+        "2048x2048x2048 444; 1x2x3 300",
+    ):
+        assert line in text.splitlines()
+    assert "Translating" not in text
+
+
+def test_records_of_speed_are_no_runs(tmp_path):
+    for name in ("benchmark-train", "run"):
+        records.write_record(tmp_path / f"{name}.json", {"name": name})
+    assert records.read_records(tmp_path) == [{"name": "run"}]
+    assert records.read_speeds(tmp_path) == [{"name": "benchmark-train"}]
