@@ -22,6 +22,13 @@ def _require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
+def _require_precision(section: str, precision: str) -> None:
+    _require(
+        precision in ("float32", "bfloat16"),
+        f"`{section}.precision` should be float32 or bfloat16. Received: {precision!r}.",
+    )
+
+
 @dataclass(frozen=True)
 class ModelConfig(abc.ABC):
     """Base of every architecture's settings; see `dtmt_tf.models`."""
@@ -175,10 +182,7 @@ class TrainingConfig:
             self.average in ("best", "last", "none"),
             f"`training.average` should be best, last or none. Received: {self.average!r}.",
         )
-        _require(
-            self.precision in ("float32", "bfloat16"),
-            f"`training.precision` should be float32 or bfloat16. Received: {self.precision!r}.",
-        )
+        _require_precision("training", self.precision)
         kept = self.keep_best if self.average == "best" else self.keep_last
         _require(
             self.average == "none" or self.average_count <= kept,
@@ -195,8 +199,10 @@ class DecodingConfig:
     length_penalty: float = 0.6  # alpha of ((5 + L) / 6)^alpha
     extra_length: int = 50  # a translation has at most this many sub-words more than its source
     batch_size: int = 32  # sentences
+    precision: str = "float32"  # of products with weights in search; or "bfloat16"
 
     def __post_init__(self) -> None:
+        _require_precision("decoding", self.precision)
         for name in ("beam_size", "batch_size"):
             value = getattr(self, name)
             _require(value >= 1, f"`decoding.{name}` should be at least 1. Received: {value}.")

@@ -31,7 +31,10 @@ ALLOWED = {
         *("layers:SeedStream", "cells:products_in"),
     },
     "evaluation": {"config", "errors", "files", "text", "decoding"},
-    "export": {"config", "errors", "files", "quiet", "text", "decoding", "models"},
+    "export": {
+        *("config", "errors", "files", "quiet", "text", "decoding", "models"),
+        "cells:products_in",
+    },
     "plan": {"experiment", "data"},
     "run": {  # where the rooms meet; only pipelines import it
         *("config", "experiment", "errors", "files", "tasks", "text", "data"),

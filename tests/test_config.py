@@ -140,6 +140,7 @@ def test_without_overrides_the_experiment_is_task_and_preset():
         ("decoding.batch_size=0", "at least 1"),
         ("decoding.length_penalty=-0.1", "not be negative"),
         ("decoding.extra_length=-1", "not be negative"),
+        ("decoding.precision=float16", "float32 or bfloat16"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(override, limit):

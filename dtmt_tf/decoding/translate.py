@@ -31,14 +31,19 @@ def make_search(
         eos_id: Id that ends a hypothesis.
 
     Returns:
-        `search(source_ids [B, S], prefixes=None)`, see `beam_search` for the prefixes `[B, P]`.
+        `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
+        `[B, P]` and how many hypotheses are wanted.
     """
 
     def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         logits, state = advance(ids, state)
         return tf.nn.log_softmax(logits), state
 
-    def search(source_ids: tf.Tensor, prefixes: tf.Tensor | None = None) -> Hypotheses:
+    def search(
+        source_ids: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        wanted: int | tf.Tensor | None = None,
+    ) -> Hypotheses:
         lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         max_lengths = lengths + decoding.extra_length
         if prefixes is not None:
@@ -55,6 +60,7 @@ def make_search(
                 alpha=decoding.length_penalty,
                 eos_id=eos_id,
                 prefixes=None if prefixes is None else tf.gather(prefixes, rows),
+                wanted=wanted,
             )
             missing = size - tf.shape(hypotheses.ids)[2]
             return hypotheses._replace(ids=tf.pad(hypotheses.ids, [[0, 0], [0, 0], [0, missing]]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.cells import products_in
 from dtmt_tf.config import EOS_ID, PAD_ID, DecodingConfig
 from dtmt_tf.decoding import Hypotheses, by_length, make_search
 from dtmt_tf.models import TranslationModel
@@ -49,8 +50,18 @@ class Endpoints:
         ids = tf.TensorSpec([None, None], tf.int32)
         # one graph for all signatures that search, another for those with a prefix
         search = make_search(model.encode, model.advance, decoding, EOS_ID)
-        self._search = tf.function(lambda source: search(source), input_signature=[ids])
-        self._search_from = tf.function(search, input_signature=[ids, ids])
+
+        def searched(
+            source: tf.Tensor, prefixes: tf.Tensor | None = None, wanted: int | tf.Tensor = 1
+        ) -> Hypotheses:
+            with products_in(decoding.precision, model.trainable_variables):
+                return search(source, prefixes, wanted)
+
+        self._search = tf.function(
+            lambda source, wanted: searched(source, wanted=wanted),
+            input_signature=[ids, tf.TensorSpec([], tf.int32)],
+        )
+        self._search_from = tf.function(searched, input_signature=[ids, ids])
 
     def limits(self) -> dict[str, Any]:
         """Returns the limits that a user should know, in words where a number does not do."""
@@ -84,7 +95,7 @@ class Endpoints:
         parts, owners = self._cut(text, blank)
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
         source = _dense(tf.gather(parts, first))
-        found = self._search(source)
+        found = self._search(source, 1)
         length = tf.where(blank, 1, found.lengths[:, 0])
         size = tf.reduce_max(tf.concat([length, [1]], axis=0))
         only_end = tf.one_hot(tf.zeros_like(length), size, EOS_ID, PAD_ID)
@@ -138,12 +149,12 @@ class Endpoints:
     def _translate(
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the `best` translations, their scores and lengths, `[B, best]` each."""
+        """Returns the `best` translations (1 with prefixes), scores, lengths, `[B, best]` each."""
         blank = _is_blank(text)
         parts, owners = self._cut(text, blank)
         ids = _dense(parts)
         if prefixes is None:
-            hypotheses = self._search(ids)
+            hypotheses = self._search(ids, best)
         else:  # of the first part of each text
             first = tf.concat([[-1], owners[:-1]], axis=0) < owners
             mine = tf.where(first[:, None], tf.gather(_dense(prefixes), owners), PAD_ID)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-from keras import ops
 
 from dtmt_tf.cells import product
 from dtmt_tf.layers.embedding import TokenEmbedding
@@ -61,5 +60,6 @@ class Affine(keras.layers.Layer):
 
     def call(self, inputs: Any) -> Any:
         """Multiplies and adds."""
-        kernel = self.kernel if self.tied_to is None else ops.transpose(self.tied_to.table)
-        return product(inputs, kernel) + self.bias
+        if self.tied_to is None:
+            return product(inputs, self.kernel) + self.bias
+        return product(inputs, self.tied_to.table, transposed=True) + self.bias

@@ -1,6 +1,7 @@
 """Products in bfloat16: rounded factors, gradients added up in float32."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from dtmt_tf.cells import LGRUCell, product, products_in
@@ -41,3 +42,29 @@ def test_a_cell_in_bfloat16_stays_close():
     with products_in("bfloat16"):
         close = np.asarray(cell(x, [h])[0])
     assert 0 < np.abs(close - exact).max() < 0.03
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_kernels_that_are_named_are_rounded_once_before_a_loop(transposed):
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(3, 8)).astype("float32"), rng.normal(size=(8, 8)) / 3
+    w = tf.Variable(w.astype("float32"))
+
+    def power(kernels):
+        @tf.function
+        def run():
+            with products_in("bfloat16", kernels):
+                start = (tf.constant(0), tf.constant(x))
+                return tf.while_loop(
+                    lambda k, _: k < 4, lambda k, h: (k + 1, product(h, w, transposed)), start
+                )[1]
+
+        functions = run.get_concrete_function().graph.as_graph_def().library.function
+        body = next(f for f in functions if "while_body" in f.signature.name)
+        return run().numpy(), sum(node.op == "Cast" for node in body.node_def)
+
+    (each, casts), (once, fewer) = power([]), power([w])
+    np.testing.assert_array_equal(each, once)
+    assert (casts, fewer) == (3, 2)  # the state, the result, and the kernel
+    exact = w.numpy().T if transposed else w.numpy()
+    np.testing.assert_allclose(once, x @ np.linalg.matrix_power(exact, 4), rtol=0.1, atol=0.01)

@@ -100,7 +100,7 @@ def n_best(hypotheses, sentence):
 TOLERANCE = {"rtol": 2e-6, "atol": 1e-6}
 
 
-def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS):
+def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS, wanted=None):
     return beam_search(
         language.step,
         language.state(memories, starts),
@@ -108,6 +108,7 @@ def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS):
         beam_size=beam,
         alpha=alpha,
         eos_id=eos,
+        wanted=wanted,
     )
 
 

@@ -105,12 +105,20 @@ def test_the_length_penalty_decides_between_short_and_long():
 
 
 def test_finished_hypotheses_take_no_beam_place():
-    # One place, <eos> the best word: 2 lives on, and (2, <eos>) wins by length.
+    # Two places, <eos> the best word: 2 and 3 live on, and (3, <eos>) wins by length.
+    language = Automaton.scripted({(): [0.01, 0.5, 0.3, 0.19], (3,): [0.0, 1.0, 0.0, 0.0]}, 4)
+    ids, log_p, score = search_one(language, 2, 2, 8.0)[0]
+    assert ids == (3, EOS)
+    assert log_p == pytest.approx(math.log(0.19), rel=1e-6)
+    assert score == pytest.approx(math.log(0.19) / (7 / 6) ** 8, rel=1e-6)
+
+
+def test_greedy_search_ends_with_the_best_word():
+    # Two words would win by length, but <eos> is the best first word.
     language = Automaton.scripted({(): [0.01, 0.59, 0.4], (2,): [0.0, 1.0, 0.0]}, 3)
-    ((ids, log_p, score),) = search_one(language, 5, 1, 5.0)
-    assert ids == (2, EOS)
-    assert log_p == pytest.approx(math.log(0.4), rel=1e-6)
-    assert score == pytest.approx(math.log(0.4) / (7 / 6) ** 5, rel=1e-6)
+    ((ids, _, _),) = search_one(language, 5, 1, 5.0)
+    assert ids == (EOS,)
+    assert language.steps == 1
 
 
 def test_search_stops_when_the_worst_finished_beats_the_bound():
@@ -128,7 +136,7 @@ def test_the_bound_is_that_of_the_longest_hypothesis_allowed():
     length = next(n for n in range(1, 100) if ((5 + n) / 6) ** 0.6 > limit)
     for max_length, one_step in ((length - 1, True), (length, False)):
         language = Automaton.scripted(table, 3)
-        search_one(language, max_length, 1, 0.6)
+        search_one(language, max_length, 2, 0.6)
         assert (language.steps == 1) == one_step
 
 

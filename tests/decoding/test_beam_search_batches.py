@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.decoding import beam_search
+from dtmt_tf.decoding.beam_search import _top
 from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, search
 from tests.reference import numpy_dtmt as ref
 
@@ -35,6 +36,37 @@ def test_a_finished_sentence_leaves_and_its_neighbours_go_on():
         steps.append(language.steps - before)
     assert together == [sum(length > k for length in steps) for k in range(max(steps))]
     assert len(set(together)) > 2
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_the_hypotheses_that_are_wanted_are_final_and_fewer_take_fewer_steps(alpha):
+    language = Automaton.random(2, 6)
+    batch = mixed_batch(60)
+    everything = search(language, *batch, 5, alpha)
+    calls = []
+    for wanted in (1, 2, 4):
+        before = len(language.seen)
+        result = search(language, *batch, 5, alpha, wanted=wanted)
+        calls.append(sum(ids[0] for ids, _, _ in language.seen[before:]))
+        for k in range(60):
+            assert n_best(result, k)[:wanted] == n_best(everything, k)[:wanted]
+    assert calls[0] < calls[1] < calls[2]
+
+
+# The largest of long rows.
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 700, 1000])
+@pytest.mark.parametrize("k", [1, 10])
+def test_the_largest_are_those_of_top_k(size, k):
+    values = np.random.default_rng(size).normal(size=(9, size + k)).astype(np.float32)
+    values[1] = np.round(values[1])  # among equals the first
+    values[2, 1:] = -1e30
+    values[3] = np.sort(values[3])
+    values[4] = values[3, ::-1]
+    values[5] = -np.inf
+    for found, expected in zip(_top(tf.constant(values), k), tf.math.top_k(values, k), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 # Prefixes.

@@ -29,6 +29,8 @@ def subwords():
 class Toy:
     """Reads the source word by word, `stride` words at a time, over and over again."""
 
+    trainable_variables = ()
+
     def __init__(self, table, echo, stride):
         self.table = np.asarray(table, np.float32)  # [V, V] logits of the word at this position
         self.echo = np.asarray(echo, np.float32)  # [V, V] added for the previous word

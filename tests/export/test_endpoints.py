@@ -76,11 +76,24 @@ def test_long_texts_are_translated_in_parts(endpoints):
     assert strings(alone["translations"][0]) == strings(outputs["translations"][0])
 
 
+def test_search_in_bfloat16_is_near():
+    exact, close_by = (
+        make(DecodingConfig(beam_size=2, precision=precision), eos=9.0).translate(
+            tf.constant(TEXTS)
+        )
+        for precision in ("float32", "bfloat16")
+    )
+    same = (exact["translation"] == close_by["translation"]).numpy()
+    difference = np.abs(exact["score"] - close_by["score"])[same]
+    assert 0 < difference.max() < 0.1
+    assert same.sum() >= 2
+
+
 def test_a_translation_scores_what_the_search_says():
     endpoints = make(DecodingConfig(beam_size=2, length_penalty=0.0, extra_length=30), eos=9.0)
     source = tf.constant([text for text in TEXTS if text.strip()])
     ids = endpoints.source.encode(source).to_tensor()
-    hypotheses = endpoints._search(ids)
+    hypotheses = endpoints._search(ids, 1)
     ended = (hypotheses.ids[:, 0] == EOS_ID).numpy().any(axis=1)
     assert ended.sum() >= 2
     target = endpoints.target.decode(hypotheses.ids[:, 0])

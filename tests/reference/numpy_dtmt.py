@@ -169,14 +169,15 @@ def length_penalty(length, alpha):
 
 
 def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, max_len=None):
-    """Beam search for one sentence, by the rules of the authors' released code.
+    """Beam search for one sentence, by the rules of the authors' released code; 1 is greedy.
 
     Each step takes the best 2 * beam continuations of the living hypotheses. Of these, the best
     `beam` that do not end in <eos> live on; those that do join the finished list, of which the best
     `beam` are kept. The search stops when the worst finished score is above
     `best living log p / length_penalty(max_len)`, or after `max_len` tokens; free places in the
     finished list count for nothing. Among equals the better-placed living hypothesis, then the
-    lower id, comes first. Continuations of probability zero are never taken.
+    lower id, comes first. Continuations of probability zero are never taken. A beam of 1 takes
+    the best continuation alone.
 
     Args:
         log_prob_fn: `prefix tuple -> log probabilities [vocab]` of the next token; first `()`.
@@ -202,7 +203,7 @@ def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, m
             for token in range(vocab):
                 if log_probs[token] > -math.inf:
                     continuations.append(((*prefix, token), log_p + float(log_probs[token])))
-        best = sorted(continuations, key=lambda item: -item[1])[: 2 * beam]
+        best = sorted(continuations, key=lambda item: -item[1])[: 2 * beam if beam > 1 else 1]
         for ids, log_p in best:
             if ids[-1] == eos:
                 finished.append((ids, log_p, log_p / length_penalty(length, alpha)))
