@@ -63,11 +63,11 @@ PRESETS = {
         ),
         updates=8,
     ),
-    "paper": Preset(  # 4,096 tokens an update, in four parts
+    "paper": Preset(  # 4,096 tokens an update, in two parts
         "dtmt4",
         (
-            *("data.source_vocab_size=32000", "data.max_tokens_per_batch=1024"),
-            *("training.accumulation_steps=4", "training.precision=float32"),
+            *("data.source_vocab_size=32000", "data.max_tokens_per_batch=2048"),
+            *("training.accumulation_steps=2", "training.precision=float32"),
             *("training.output_dropout_rate=0.3", "training.candidate_dropout_rate=0.1"),
         ),
         updates=2,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import common
 import corpora
 import flops
+import numpy as np
 from timing import Laps, peak_memory, seconds_of
 
 from dtmt_tf.experiment import Experiment
@@ -50,11 +51,31 @@ def training_step(
     return TrainingStep(model, training, strategy)
 
 
+class Sample:
+    """Some batches of an epoch that stand for all: evenly spaced among all in order of size.
+
+    Read as a `BatchPlan` is.
+
+    Args:
+        batches: All batches of an epoch, arrays of pair numbers.
+        lengths: Longer side of each pair, `[N]`.
+        count: How many are taken.
+    """
+
+    def __init__(self, batches: Iterable[np.ndarray], lengths: np.ndarray, count: int) -> None:
+        ordered = sorted(batches, key=lambda rows: int(lengths[rows].sum()))
+        self.chosen = [ordered[(2 * k + 1) * len(ordered) // (2 * count)] for k in range(count)]
+
+    def batch(self, step: int) -> np.ndarray:
+        """Returns the pairs of a step's batch."""
+        return self.chosen[step]
+
+
 class Updates:
     """Training as pipelines/train.py does it, without validation, checkpoints and summaries.
 
-    A window makes updates on the same batches every time, the first of the first epoch. It starts
-    the input pipeline anew, and what it waits for it is part of it.
+    A window makes updates on the same batches every time, a `Sample` of the first epoch's. It
+    starts the input pipeline anew, and what it waits for it is part of it.
 
     Args:
         options: The command's.
@@ -87,7 +108,8 @@ class Updates:
             self.step.slices,
             self.training.seed,
         )
-        self.batches = pairs.batches(plan, 0, options.updates)
+        sample: Any = Sample(plan.epoch(0), pairs.lengths, options.updates)
+        self.batches = pairs.batches(sample, 0, options.updates)
         self.first_loss = self._update(next(self.batches.as_numpy_iterator()))
         laps.end("first update")
         self.start = laps.seconds

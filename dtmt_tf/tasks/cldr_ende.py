@@ -15,7 +15,7 @@ TASK = Task(
         target_vocab_size=600,
         split_digits=True,
         max_length=64,
-        max_tokens_per_batch=2048,
+        max_tokens_per_batch=1024,
     ),
     training=TrainingConfig(
         max_steps=1000,
@@ -27,7 +27,7 @@ TASK = Task(
         schedule_warmup=12,
         schedule_decay_start=4000,
         schedule_decay_end=8000,
-        validation_steps=200,
+        validation_steps=250,
         patience=0,
         average_count=1,
         log_steps=20,
