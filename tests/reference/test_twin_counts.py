@@ -149,13 +149,13 @@ def random_language(seed, vocab, sharpness=2.0):
 
 
 def test_finished_hypotheses_take_no_beam_place():
-    # Words: 0, <eos> = 1, 2. With one beam, <eos> is best at first and the word 2 lives on.
-    fn = scripted({(): [0.01, 0.59, 0.4], (2,): [0.0, 1.0, 0.0]}, 3)
-    result = ref.beam_search(fn, 2, 1, 5.0, 3, 1)
-    # (2, <eos>) at log 0.4 / (7/6)^5 = -0.424 beats (<eos>,) at log 0.59 = -0.528.
-    assert [ids for ids, _, _ in result] == [(2, 1)]
-    assert result[0][1] == pytest.approx(math.log(0.4))
-    assert result[0][2] == pytest.approx(math.log(0.4) / (7 / 6) ** 5)
+    # Words: 0, <eos> = 1, 2, 3. With two beams, <eos> is best at first and 2 and 3 live on.
+    fn = scripted({(): [0.01, 0.5, 0.3, 0.19], (3,): [0.0, 1.0, 0.0, 0.0]}, 4)
+    result = ref.beam_search(fn, 0, 2, 8.0, 4, 1, max_len=2)
+    # (3, <eos>) at log 0.19 / (7/6)^8 = -0.484 beats (<eos>,) at log 0.5 = -0.693.
+    assert result[0][0] == (3, 1)
+    assert result[0][1] == pytest.approx(math.log(0.19))
+    assert result[0][2] == pytest.approx(math.log(0.19) / (7 / 6) ** 8)
 
 
 def test_search_stops_when_the_worst_finished_beats_the_bound():
@@ -199,22 +199,17 @@ def test_the_best_living_hypothesis_is_returned_when_nothing_finishes():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_beam_of_one_without_penalty_follows_the_best_living_word(seed):
+def test_beam_of_one_is_greedy(seed):
     fn = random_language(seed, 5)
-    result = ref.beam_search(fn, 3, 1, 0.0, 5, 1, extra=3)
-    prefix, log_p, finished = (), 0.0, []
-    for _ in range(6):
-        log_probs = fn(prefix)
-        order = [int(k) for k in np.argsort(-log_probs)]
-        if 1 in order[:2]:
-            finished.append(((*prefix, 1), log_p + log_probs[1]))
-        word = order[1] if order[0] == 1 else order[0]
-        prefix, log_p = (*prefix, word), log_p + log_probs[word]
-        if finished and max(finished, key=lambda item: item[1])[1] > log_p:
-            break
-    expected = max(finished, key=lambda item: item[1]) if finished else (prefix, log_p)
-    assert result[0][0] == expected[0]
-    assert result[0][1] == pytest.approx(expected[1], rel=1e-12)
+    result = ref.beam_search(fn, 3, 1, 0.6, 5, 1, extra=3)
+    prefix, log_p = (), 0.0
+    while len(prefix) < 6 and 1 not in prefix:
+        word = int(np.argmax(fn(prefix)))
+        prefix, log_p = (*prefix, word), log_p + fn(prefix)[word]
+    ((ids, total, score),) = result
+    assert ids == prefix
+    assert total == pytest.approx(log_p, rel=1e-12)
+    assert score == pytest.approx(log_p / ((5 + len(ids)) / 6) ** 0.6, rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
