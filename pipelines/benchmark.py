@@ -116,6 +116,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UserError("--table goes with train, and not with --compare.")
     if args.compare and args.action == "export":
         raise UserError("--compare does not go with export.")
+    if args.devices and args.action != "train":
+        raise UserError("--devices goes with train.")
     if args.run and args.action in ("train", "input"):
         raise UserError("--run goes with decode and export.")
     if args.saved_model and not args.run:
@@ -156,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--threads", type=int, nargs=2, metavar=("BETWEEN", "WITHIN"),
                       help="of operations side by side, and within one; 0: TensorFlow's own "
                       "number (default: what training uses)")  # fmt: skip
+    what.add_argument("--devices", nargs="+", default=[], metavar="DEVICE",
+                      help="of train; CPU:0 CPU:1 divides the cores among two, each with a "
+                      "batch of data.max_tokens_per_batch")  # fmt: skip
     what.add_argument("--env", nargs="+", default=[], action="extend", metavar="NAME=VALUE",
                       help="environment of the process that is measured")  # fmt: skip
     what.add_argument("--compare", metavar="OPTIONS",
@@ -194,6 +199,8 @@ def _name(args: argparse.Namespace) -> str:
     options += ["plain form"] * (args.form == "plain")
     if args.threads:
         options.append("threads {} {}".format(*args.threads))
+    if args.devices:
+        options.append("devices " + " ".join(args.devices))
     if args.action == "decode":
         options += [f"beam {args.beam}", f"batches of {args.batch_size}"]
         options += ["SavedModel"] * args.saved_model
@@ -220,7 +227,7 @@ def _windows(args: argparse.Namespace) -> dict[str, Any]:
         for k, options in enumerate(configurations):
             add(str(k), SUBJECTS[args.action], options)
         if args.action == "train":
-            plain = argparse.Namespace(**{**vars(args), "threads": TENSORFLOWS_OWN})
+            plain = argparse.Namespace(**{**vars(args), "threads": TENSORFLOWS_OWN, "devices": ()})
             add("products", products.Products, plain)
         found = timing.in_turn(subjects, args.windows)
         rates = [

@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; er
 from dtmt_tf.errors import UserError  # noqa: E402
 from dtmt_tf.experiment import Experiment, resolve  # noqa: E402
 from dtmt_tf.files import is_of_full_disk  # noqa: E402
+from dtmt_tf.machine import cores  # noqa: E402
 from dtmt_tf.quiet import quiet_stderr  # noqa: E402
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
@@ -132,10 +133,8 @@ def start_tensorflow(
         if not tf.config.list_physical_devices("GPU"):
             # the products are small: operations side by side, such as the encoder's directions,
             # use the cores better than many threads in each
-            here = hasattr(os, "sched_getaffinity")
-            cores = len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1
             parts = max(2, processors)
-            between, within = threads or (parts, max(1, cores // parts))
+            between, within = threads or (parts, max(1, cores() // parts))
             tf.config.threading.set_inter_op_parallelism_threads(between)
             tf.config.threading.set_intra_op_parallelism_threads(within)
         if processors > 1:

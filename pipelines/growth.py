@@ -40,7 +40,7 @@ class Growth:
                 **{f"{module}_depth": depth for module in ("encoder", "query", "decoder")},
             )
             here = dataclasses.replace(experiment, model=deep)
-            step = updates.training_step(here, sizes, options.form)
+            step = updates.training_step(here, sizes, options.form, options.devices)
             for length in LENGTHS:
                 shape = SENTENCES * step.slices, length
                 batch = [random.integers(3, size, shape, dtype=np.int32) for size in sizes]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
 from dtmt_tf.files import write_atomically
+from dtmt_tf.machine import cores
 
 if TYPE_CHECKING:
     from dtmt_tf.run import Run
@@ -64,10 +64,9 @@ def machine() -> dict[str, Any]:
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    affinity = getattr(os, "sched_getaffinity", None)
     return {
         "processor": names[0] if names else platform.processor() or platform.machine(),
-        "threads": len(affinity(0)) if affinity else os.cpu_count(),
+        "threads": cores(),
         "gpus": len(tf.config.list_physical_devices("GPU")),
     }
 

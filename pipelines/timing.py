@@ -24,16 +24,16 @@ Subject = Callable[[Namespace, float], Any]  # made of the options and the time 
 Threads = tuple[int, int] | None
 
 
-def process(threads: Threads = None) -> ProcessPoolExecutor:
+def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPoolExecutor:
     """Returns a process that has started TensorFlow; see `common.start_tensorflow`."""
     spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(1, spawn, _start, (threads,))
+    return ProcessPoolExecutor(1, spawn, _start, (threads, devices))
 
 
-def _start(threads: Threads) -> None:
+def _start(threads: Threads, devices: Sequence[str]) -> None:
     logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # processes share a GPU
-    common.start_tensorflow(threads=threads)
+    common.start_tensorflow(devices, threads)
 
 
 class Elsewhere:
@@ -48,7 +48,7 @@ class Elsewhere:
     """
 
     def __init__(self, subject: Subject, options: Namespace) -> None:
-        self._pool = process(options.threads)
+        self._pool = process(options.threads, options.devices)
         with _environment(options.env):
             self._run(_make, subject, options, time.time())
 

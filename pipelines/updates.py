@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import common
@@ -25,7 +25,10 @@ TIMES = 3  # that each part is run
 
 
 def training_step(
-    experiment: Experiment, sizes: tuple[int, int], form: str = "fast"
+    experiment: Experiment,
+    sizes: tuple[int, int],
+    form: str = "fast",
+    devices: Sequence[str] = (),
 ) -> TrainingStep:
     """Returns what makes the updates of a model with fresh weights.
 
@@ -33,13 +36,14 @@ def training_step(
         experiment: The settings.
         sizes: Of both vocabularies.
         form: "fast", or "plain": see `plain`.
+        devices: Those that train; all GPUs, or the CPU, by default.
     """
     import tensorflow as tf
 
     from dtmt_tf.training import TrainingStep
 
     training = experiment.training
-    strategy = tf.distribute.MirroredStrategy()
+    strategy = tf.distribute.MirroredStrategy(devices or None)
     with strategy.scope():
         if form == "plain":
             from plain import PlainDTMT
@@ -99,7 +103,7 @@ class Updates:
             sizes = corpora.sizes(experiment)
         pairs = corpora.training_set(experiment, run)
         laps.end("training set")
-        self.step = training_step(experiment, sizes, options.form)
+        self.step = training_step(experiment, sizes, options.form, options.devices)
         laps.end("model")
         plan = BatchPlan(
             pairs.lengths,
@@ -154,10 +158,12 @@ class Updates:
         steps and without dropout; up to the features; up to the loss. What the decoder takes beyond
         its two transitions is attention, dropout masks and the loop. The optimiser is timed alone.
         Backward is what is left: the gradient, what the forward pass keeps for it, its sum over
-        slices and replicas, and its norm.
+        slices and replicas, and its norm. Pieces run on one device; of several each has its share.
         """
+        share = 1 / self.step.strategy.num_replicas_in_sync
         batches = [tuple(batch) for batch in self.batches.as_numpy_iterator()]
-        forward = forward_seconds(self.step, batches)
+        pieces = forward_seconds(self.step, batches)
+        forward = {name: seconds * share for name, seconds in pieces.items()}
         optimizer = len(batches) * self._optimizer_seconds()
         waited = statistics.median(self.waited)
         rest = statistics.median(self.seconds) - waited - sum(forward.values()) - optimizer

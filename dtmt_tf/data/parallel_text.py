@@ -23,6 +23,7 @@ import tensorflow_datasets as tfds
 from tqdm import tqdm
 
 from dtmt_tf.data.check import Finding
+from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import locked
 
@@ -161,7 +162,7 @@ class PreparedText:
         try:
             for shard in pairs.file_instructions:
                 records = tf.data.TFRecordDataset(shard.filename).skip(shard.skip).take(shard.take)
-                for batch in records.batch(PAIRS_AT_ONCE).prefetch(1).as_numpy_iterator():
+                for batch in untuned(records.batch(PAIRS_AT_ONCE).prefetch(1)).as_numpy_iterator():
                     # TFDS's own reader parses pair by pair: 20 times the work
                     parsed = tf.io.parse_example(batch, self._features)
                     sides = (parsed[name].numpy().tolist() for name in self.languages)

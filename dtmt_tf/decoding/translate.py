@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.rows import by_length
+from dtmt_tf.machine import cores
 
 Search = Callable[..., Hypotheses]
 
@@ -83,16 +85,21 @@ def translate_lines(
 ) -> tuple[list[str], list[float]]:
     """Translates any number of lines, batches sorted by length, results in the lines' order.
 
+    Long lines come first. On a processor as many batches as it has cores are translated side by
+    side: the products of one are too small to keep more than one core busy.
+
     Args:
         lines: Source text.
-        translate: Strings `[B]` to translations and scores, such as an exported signature.
+        translate: Strings `[B]` to translations and scores, such as an exported signature; called
+            by several threads at once.
         batch_size: Sentences at once.
         progress: What the progress bar says; no bar if empty.
 
     Returns:
         As many translations and scores as lines.
     """
-    order = sorted(range(len(lines)), key=lambda k: len(lines[k]))
+    order = sorted(range(len(lines)), key=lambda k: -len(lines[k]))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations, scores = [""] * len(lines), [0.0] * len(lines)
     interval = 0.2 if sys.stderr.isatty() else 20.0  # seconds; a log wants few lines
     with tqdm(
@@ -104,10 +111,17 @@ def translate_lines(
         ncols=79,
         mininterval=interval,
     ) as bar:
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            texts, values = translate(tf.constant([lines[k] for k in rows]))
-            for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
-                translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
-            bar.update(len(rows))
+
+        def answer(rows: list[int]) -> tuple[Any, Any]:
+            return translate(tf.constant([lines[k] for k in rows]))
+
+        pool = ThreadPoolExecutor(1 if tf.config.list_logical_devices("GPU") else cores())
+        try:
+            answers = pool.map(answer, batches)
+            for rows, (texts, values) in zip(batches, answers, strict=True):
+                for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
+                    translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
+                bar.update(len(rows))
+        finally:  # when one fails, or the user has had enough, the rest is not begun
+            pool.shutdown(cancel_futures=True)
     return translations, scores

@@ -48,6 +48,12 @@ def as_lists(batches):
     return [[side.numpy().tolist() for side in batch] for batch in batches]
 
 
+def test_letting_go_of_batches_waits_for_no_tuner(training_set):
+    pairs = training_set()
+    batches = pairs.batches(BatchPlan(pairs.lengths, 30, 200, 1, seed=1), 0, 3)
+    assert batches.options().autotune.enabled is False
+
+
 def test_ids_equal_those_of_encode(monkeypatch):
     def encode(texts):
         codes = tf.strings.unicode_decode(texts, "UTF-8") - ord("a") + 3

@@ -1,3 +1,6 @@
+import threading
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -185,7 +188,35 @@ def test_lines_come_back_in_their_order_and_number():
     translations, scores = translate_lines(lines, translate, 4)
     assert translations == ["CCC", "A", "", "BB", "A", "DDDD"]
     assert scores == [3.0, 1.0, 0.0, 2.0, 1.0, 4.0]
-    assert batches == [["", "a", "a", "bb"], ["ccc", "dddd"]]  # sorted by length
+    # sorted by length, the two in any order
+    assert sorted(batches) == [["a", ""], ["dddd", "ccc", "bb", "a"]]
+
+
+def test_batches_run_side_by_side_on_as_many_threads_as_cores(monkeypatch):
+    monkeypatch.setattr("dtmt_tf.decoding.translate.cores", lambda: 3)
+    together = threading.Barrier(3, timeout=60)  # breaks unless three are there at once
+
+    def translate(texts):
+        together.wait()
+        return texts, tf.zeros(len(texts))
+
+    assert translate_lines(["a", "b", "c"], translate, 1)[0] == ["a", "b", "c"]
+
+
+def test_a_batch_that_fails_ends_the_translation(monkeypatch):
+    monkeypatch.setattr("dtmt_tf.decoding.translate.cores", lambda: 1)
+    begun = []
+
+    def translate(texts):
+        begun.append(texts.numpy()[0])
+        if len(begun) == 2:
+            raise ValueError("no")
+        time.sleep(0.02)
+        return texts, tf.zeros(len(texts))
+
+    with pytest.raises(ValueError, match="no"):
+        translate_lines([chr(97 + k) for k in range(26)], translate, 1)
+    assert len(begun) < 26
 
 
 def test_bytes_that_are_no_utf8_do_not_stop_the_translation():

@@ -2,7 +2,6 @@
 
 import argparse
 import collections
-import functools
 import json
 import os
 import random
@@ -55,7 +54,8 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark.common, "start_tensorflow", lambda: None)  # it runs already
     monkeypatch.setattr(products, "SECONDS", 0.01)
     monkeypatch.setattr(products, "SQUARE", (64, 64, 64))
-    one_device = functools.partial(tf.distribute.MirroredStrategy, ["CPU:0"])
+    strategy = tf.distribute.MirroredStrategy
+    one_device = lambda devices: strategy(devices or ["CPU:0"])  # noqa: E731
     monkeypatch.setattr(tf.distribute, "MirroredStrategy", one_device)
     monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
 
@@ -162,6 +162,14 @@ def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
     for one, other in zip(gradients, others, strict=True):
         one, other = (tf.convert_to_tensor(gradient) for gradient in (one, other))
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6 * np.abs(one).max())
+
+
+def test_each_device_has_a_batch_of_its_own():
+    options = benchmark.parse(["train", "--devices", "CPU:0", "CPU:1", "--set", *TINY])
+    assert options.name.endswith("devices CPU:0 CPU:1")
+    experiment, _ = benchmark.common.experiment(options)
+    step = updates.training_step(experiment, (9, 9), devices=options.devices)
+    assert step.slices == 2 * experiment.training.accumulation_steps
 
 
 def test_random_sentences_are_as_long_as_those_of_multi30k():
@@ -282,7 +290,7 @@ def test_export_is_weighed_and_loaded(measure, text, monkeypatch):
 
 
 def test_the_table_has_a_cell_for_each_depth_and_length(measure, monkeypatch):
-    def training_step(experiment, sizes, form):
+    def training_step(experiment, sizes, form, devices):
         model = experiment.model
         assert model.encoder_depth == model.query_depth == model.decoder_depth
 
@@ -357,7 +365,7 @@ def test_an_export_that_searches_otherwise_is_refused(tmp_path):
 
 def test_a_subject_lives_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(timing, "_start", pocket.idle)
-    options = argparse.Namespace(threads=(1, 1), env=["POCKET=a=b"], value="here")
+    options = argparse.Namespace(threads=(1, 1), devices=(), env=["POCKET=a=b"], value="here")
     subject = timing.Elsewhere(pocket.Pocket, options)
     value, age, process, variable = subject.ask("look", "POCKET")
     assert (value, variable) == ("here", "a=b")
