@@ -22,5 +22,5 @@ class Pocket:
         os._exit(9)
 
 
-def idle(threads):
+def idle(threads, devices):
     """Starts nothing."""
