@@ -16,6 +16,7 @@ from dtmt_tf.decoding.rows import by_length
 from dtmt_tf.machine import cores
 
 Search = Callable[..., Hypotheses]
+MOST_AT_ONCE = 8  # batches; each takes memory
 
 
 def make_search(
@@ -85,8 +86,8 @@ def translate_lines(
 ) -> tuple[list[str], list[float]]:
     """Translates any number of lines, batches sorted by length, results in the lines' order.
 
-    Long lines come first. On a processor as many batches as it has cores are translated side by
-    side: the products of one are too small to keep more than one core busy.
+    Long lines come first. On a processor as many batches as it has cores, `MOST_AT_ONCE` at most,
+    are translated side by side: the products of one are too small to keep more than a core busy.
 
     Args:
         lines: Source text.
@@ -115,7 +116,8 @@ def translate_lines(
         def answer(rows: list[int]) -> tuple[Any, Any]:
             return translate(tf.constant([lines[k] for k in rows]))
 
-        pool = ThreadPoolExecutor(1 if tf.config.list_logical_devices("GPU") else cores())
+        on_gpu = bool(tf.config.list_logical_devices("GPU"))
+        pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MOST_AT_ONCE))
         try:
             answers = pool.map(answer, batches)
             for rows, (texts, values) in zip(batches, answers, strict=True):
