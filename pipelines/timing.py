@@ -25,9 +25,15 @@ Threads = tuple[int, int] | None
 
 
 def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPoolExecutor:
-    """Returns a process that has started TensorFlow; see `common.start_tensorflow`."""
+    """Returns a process that has started TensorFlow; see `common.start_tensorflow`.
+
+    Raises:
+        UserError: If one of the devices is not there.
+    """
     spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(1, spawn, _start, (threads, devices))
+    pool = ProcessPoolExecutor(1, spawn)
+    pool.submit(_start, threads, devices).result()  # an initializer could not say why it fails
+    return pool
 
 
 def _start(threads: Threads, devices: Sequence[str]) -> None:
@@ -48,9 +54,10 @@ class Elsewhere:
     """
 
     def __init__(self, subject: Subject, options: Namespace) -> None:
-        self._pool = process(options.threads, options.devices)
+        began = time.time()
         with _environment(options.env):
-            self._run(_make, subject, options, time.time())
+            self._pool = process(options.threads, options.devices)
+        self._run(_make, subject, options, began)
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Calls a method of the subject and returns what it does."""

@@ -55,7 +55,10 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(products, "SECONDS", 0.01)
     monkeypatch.setattr(products, "SQUARE", (64, 64, 64))
     strategy = tf.distribute.MirroredStrategy
-    one_device = lambda devices: strategy(devices or ["CPU:0"])  # noqa: E731
+
+    def one_device(devices):
+        return strategy(devices or ["CPU:0"])
+
     monkeypatch.setattr(tf.distribute, "MirroredStrategy", one_device)
     monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
 
