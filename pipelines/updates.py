@@ -38,12 +38,10 @@ def training_step(
         form: "fast", or "plain": see `plain`.
         devices: Those that train; all GPUs, or the CPU, by default.
     """
-    import tensorflow as tf
-
-    from dtmt_tf.training import TrainingStep
+    from dtmt_tf.training import TrainingStep, make_strategy
 
     training = experiment.training
-    strategy = tf.distribute.MirroredStrategy(devices or None)
+    strategy = make_strategy(multiworker=False, devices=devices or None)
     with strategy.scope():
         if form == "plain":
             from plain import PlainDTMT
@@ -52,7 +50,10 @@ def training_step(
             model.build()
         else:
             model = experiment.model.build(*sizes, training)
-    return TrainingStep(model, training, strategy)
+    step = TrainingStep(model, training, strategy)
+    if form == "plain":
+        step.kernels = []  # gradients as TensorFlow makes them
+    return step
 
 
 class Sample:

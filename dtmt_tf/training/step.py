@@ -68,6 +68,8 @@ class TrainingStep:
             self.optimizer = ReducedAdam(training)
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
+        # rounded and turned once a slice, where they are used at all
+        self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)
         self._function = tf.function(self._update, input_signature=[ids, ids, scalar, scalar])
 
@@ -194,7 +196,8 @@ class TrainingStep:
         copies = 2 if alpha else 1
         source_ids, target_ids = (tf.tile(ids, [copies, 1]) for ids in (source_ids, target_ids))
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
-        with tf.GradientTape() as tape, products_in(self.training.precision):
+        prepared = products_in(self.training.precision, self.kernels, gradients=True)
+        with tf.GradientTape() as tape, prepared:
             features = self.model.features(source_ids, target_ids, training=True, seeds=seeds)
             real = tf.not_equal(target_ids, PAD_ID)
             logits = self.model.readout(tf.boolean_mask(features, real), training=True, seeds=seeds)

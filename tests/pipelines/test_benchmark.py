@@ -56,8 +56,8 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(products, "SQUARE", (64, 64, 64))
     strategy = tf.distribute.MirroredStrategy
 
-    def one_device(devices):
-        return strategy(devices or ["CPU:0"])
+    def one_device(devices, *options):
+        return strategy(devices or ["CPU:0"], *options)
 
     monkeypatch.setattr(tf.distribute, "MirroredStrategy", one_device)
     monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
@@ -146,24 +146,23 @@ def test_the_small_preset_needs_what_the_table_of_peers_says():
 
 
 def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
-    options = benchmark.parse(["train", "--set", *TINY, "model.encoder_depth=2"])
+    settings = [*TINY, "model.encoder_depth=2", "model.initializer_range=0.5"]
+    options = benchmark.parse(["train", "--set", *settings])
     experiment, _ = benchmark.common.experiment(options)
-    source = rng.integers(3, 40, (3, 7))
+    source = rng.integers(3, 40, (3, 7)).astype("int32")
     source[0, 4:] = 0
-    target = rng.integers(3, 40, (3, 5))
+    target = rng.integers(3, 40, (3, 5)).astype("int32")
     found = []
     for form in ("fast", "plain"):
         step = updates.training_step(experiment, (40, 40), form)
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(step.model(source, target) ** 2)
-        found.append((type(step.model), loss, tape.gradient(loss, step.weights)))
+        loss, _, _, gradients = step.slice_sums(source, target, 0, tf.constant(0, tf.int64))
+        found.append((type(step.model), loss, gradients))
     (fast, loss, gradients), (plain, other_loss, others) = found
     assert fast is not plain
     assert loss > 0
     np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
     assert len(gradients) == len(others)
     for one, other in zip(gradients, others, strict=True):
-        one, other = (tf.convert_to_tensor(gradient) for gradient in (one, other))
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6 * np.abs(one).max())
 
 

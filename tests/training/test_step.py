@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import DTMTConfig
-from dtmt_tf.training import TrainingStep
+from dtmt_tf.training import TrainingStep, make_strategy
 from dtmt_tf.training import loss as loss_module
 from dtmt_tf.training import step as step_module
 from tests.reference import numpy_dtmt as ref
@@ -25,7 +25,7 @@ PLAIN = TrainingConfig(
 DROPPING = dataclasses.replace(
     PLAIN, embedding_dropout_rate=0.2, output_dropout_rate=0.3, candidate_dropout_rate=0.1
 )
-MODEL = DTMTConfig(16, 16, 4, encoder_depth=1, query_depth=1, decoder_depth=1)
+MODEL = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
 ROWS = (5, 3, 1, 4)  # ragged: fewer rows than slices, odd numbers
 
 
@@ -40,9 +40,7 @@ def batches():
 
 
 def train(devices, training, repeats=1):
-    # one process can not hold TensorFlow's collective groups of two sizes
-    sums = tf.distribute.ReductionToOneDevice() if len(devices) > 2 else None
-    strategy = tf.distribute.MirroredStrategy(devices, sums)
+    strategy = make_strategy(multiworker=False, devices=devices)
     with strategy.scope():
         model = MODEL.build(40, 40, training)
     step = TrainingStep(model, training, strategy)

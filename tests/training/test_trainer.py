@@ -36,7 +36,7 @@ TRAINING = TrainingConfig(  # every dropout on
     output_dropout_rate=0.2,
     candidate_dropout_rate=0.2,
 )
-MODEL = DTMTConfig(16, 16, 4, encoder_depth=1, query_depth=1, decoder_depth=1)
+MODEL = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
 
 
 def lines(seed):
