@@ -27,6 +27,7 @@ from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write
 from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
 from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
+from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
@@ -183,12 +184,16 @@ class Run:
         )
 
     def record_settings(self) -> None:
-        """Writes `experiment.json` (settings, where they come from, versions) and `samples.json`.
+        """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.
 
         The samples are pairs that an exported model is warmed up with; export needs no corpus.
         """
         versions = {name: metadata.version(name) for name in PACKAGES}
-        record = {**self._settings(), "versions": {"python": platform.python_version(), **versions}}
+        record = {
+            **self._settings(),
+            "versions": {"python": platform.python_version(), **versions},
+            "machine": machine(),
+        }
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self._samples()})
 

@@ -286,7 +286,7 @@ def _export(args: argparse.Namespace) -> dict[str, Any]:
 
 def _machine() -> dict[str, Any]:
     common.start_tensorflow()
-    from records import machine
+    from dtmt_tf.machine import machine
 
     versions = {name: metadata.version(name) for name in ("tensorflow", "keras")}
     return {"machine": machine(), "versions": {"python": platform.python_version(), **versions}}

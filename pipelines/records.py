@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
 from dtmt_tf.files import write_atomically
-from dtmt_tf.machine import cores
 
 if TYPE_CHECKING:
     from dtmt_tf.run import Run
@@ -56,48 +54,42 @@ def settings_hash(experiment: Experiment) -> str:
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def machine() -> dict[str, Any]:
-    """Returns what this process may compute with; training has as much."""
-    import tensorflow as tf
-
-    names = []
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": names[0] if names else platform.processor() or platform.machine(),
-        "threads": cores(),
-        "gpus": len(tf.config.list_physical_devices("GPU")),
-    }
-
-
 def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None) -> Record:
-    """Describes a finished run.
+    """Describes a finished run, scored anew.
 
     Args:
-        run: The run. Splits that are not scored, or not with its settings, are scored.
+        run: The run.
         row: Key of the row of the paper's tables that it is.
-        series: What the rows it is compared with have in common: preset, updates, `--set`.
+        series: What the rows it is compared with have in common, see reproduce.py.
 
     Raises:
-        UserError: If the run has no checkpoint or no test part.
+        UserError: If the run is not finished, or has nothing to be scored on.
     """
     from dtmt_tf.data.batch import BatchPlan
     from dtmt_tf.models import MODELS
+    from dtmt_tf.training import finished
 
     experiment = run.experiment
     data, training = experiment.data, experiment.training
-    if "test" not in run.corpus.sizes:
+    parts = run.scored_parts
+    if not parts:
         raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
-    decoding = dataclasses.asdict(experiment.decoding)
-    scores: dict[str, Any] = {}
-    sizes = run.corpus.sizes
-    for split in [name for name in ("validation", *run.scored_parts) if name in sizes]:
-        scores[split] = _scores(run).get(split)
-        if not scores[split] or scores[split]["decoding"] != decoding:
-            run.evaluate(split)
-            scores[split] = _scores(run)[split]
-    newest = run.checkpoints.describe(run.checkpoints.steps()[-1])
+    steps = run.checkpoints.steps()[-1:]
+    if not any(steps):
+        raise UserError(f"{run.checkpoints.folder} holds no checkpoint. Train first.")
+    newest = run.checkpoints.describe(steps[0])
+    validated = "validation" in run.corpus.sizes
+    if not finished(training, newest.step, newest.history if validated else []):
+        raise UserError(
+            f"{run.folder} has made {newest.step:,} of {training.max_steps:,} updates. Let it end, "
+            f"or train another with training.max_steps={newest.step}."
+        )
+    splits = dict.fromkeys([*["validation"] * validated, *parts])
+    for split in splits:
+        run.evaluate(split)
+    found = json.loads((run.work / "scores.json").read_text("utf-8"))
+    scores = {split: found[split] for split in splits}
+    trained = json.loads((run.work / "experiment.json").read_text("utf-8"))
     pairs = run.training_set()
     slices = newest.settings["conditions"]["slices"]
     plan = BatchPlan(
@@ -107,7 +99,9 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     history = {"checkpoint_steps", "training", "parameters", "decoding"}
     return {
+        "name": run.folder.resolve().name,
         "task": experiment.task,
+        "direction": "-".join(filter(None, (data.source_language, data.target_language))),
         "model": experiment.model_name,
         "row": row,
         "series": dict(series or {}),
@@ -116,34 +110,32 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         "changed_settings": {
             key: value for key, value in settings(experiment).items() if value != task_settings[key]
         },
-        "parameters": scores["test"]["parameters"],
+        "parameters": scores[parts[0]]["parameters"],
         "updates": newest.step,
+        "batches_an_update": slices,
         "epochs": round(newest.step / plan.batches_per_epoch, 2),
         "target_words": newest.tokens,
         "seconds_in_updates": round(newest.seconds, 1),
         "target_words_per_second": round(newest.tokens / newest.seconds, 1),
-        "machine": machine(),
-        "versions": json.loads((run.work / "experiment.json").read_text("utf-8"))["versions"],
+        "machine": trained["machine"],
+        "versions": trained["versions"],
         "beam_size": experiment.decoding.beam_size,
         "length_penalty": experiment.decoding.length_penalty,
-        "averaged_updates": scores["test"]["checkpoint_steps"],
+        "averaged_updates": scores[parts[0]]["checkpoint_steps"],
+        "part": parts[0],
         "scores": {
             split: {name: value for name, value in values.items() if name not in history}
             for split, values in scores.items()
         },
-        "sentences": _sentences(run),
+        "curve": {each["step"]: round(each["bleu"], 2) for each in newest.history if validated},
+        "sentences": _sentences(run, parts[0]),
     }
 
 
-def _scores(run: Run) -> dict[str, Any]:
-    path = run.work / "scores.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
-
-
-def _sentences(run: Run) -> dict[str, str]:
-    """Returns words of each test source, and what BLEU counts in each translation."""
-    sources, references = run.corpus.lines("test")
-    translations = (run.work / "test.txt").read_bytes().decode().split("\n")[:-1]
+def _sentences(run: Run, part: str) -> dict[str, str]:
+    """Returns words of each source of a part, and what BLEU counts in each translation."""
+    sources, references = run.corpus.lines(part)
+    translations = (run.work / f"{part}.txt").read_bytes().decode().split("\n")[:-1]
     evaluation = run.experiment.evaluation
     tokenize = choose_tokenizer(evaluation.tokenize, run.experiment.data.target_language)
     counts = count_sentences(
@@ -155,7 +147,7 @@ def _sentences(run: Run) -> dict[str, str]:
 
 
 def counts_of(record: Record) -> Counts:
-    """Returns BLEU's counts of the test sentences, `[N, 10]`."""
+    """Returns BLEU's counts of the sentences of the part compared, `[N, 10]`."""
     import numpy as np
 
     columns = [record["sentences"][name].split() for name in COUNTED]

@@ -30,6 +30,7 @@ NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
 BOOTSTRAP = "paired bootstrap, 1,000 samples, seed 12345"
 STEP = 10  # words, between the lengths of a figure
+FEWEST = 20  # sentences that have a BLEU of their own there
 
 
 def command() -> int:
@@ -84,14 +85,17 @@ def rewrite(path: Path, folder: Path) -> None:
     if not path.exists():
         raise UserError(f"{path} was not found. Its tables stand between <!-- table 3 --> and "
                         "<!-- end -->; RESULTS.md is an example.")  # fmt: skip
-    text = path.read_text("utf-8")
-    found, speeds = records.read_records(folder), records.read_speeds(folder)
-    write_atomically(path, generate(text, found, speeds).encode())
+    parts = sections(records.read_records(folder), records.read_speeds(folder))
+    write_atomically(path, replace(path.read_text("utf-8"), parts).encode())
 
 
-def generate(text: str, found: Sequence[Record], speeds: Sequence[Record] = ()) -> str:
-    """Returns a text with everything between its markers made anew from records."""
-    for name, section in sections(found, speeds).items():
+def replace(text: str, parts: Mapping[str, str]) -> str:
+    """Returns a text with other parts between its markers.
+
+    Raises:
+        UserError: If the text has no place for a part, or two.
+    """
+    for name, section in parts.items():
         marker = f"<!-- {name} -->"
         pattern = re.compile(re.escape(marker) + r"\n.*?<!-- end -->", re.DOTALL)
         content = f"{marker}\n\n{section}\n\n<!-- end -->"
@@ -125,17 +129,22 @@ def runs_table(found: Sequence[Record]) -> str:
     """Returns the table of runs that were added, and the mean of those that differ in seed."""
     groups = _groups(
         (record for record in found if not record["row"]),
-        lambda record: (record["task"], record["model"], record["settings_hash"]),
+        lambda record: (
+            *(record["task"], record["direction"], record["model"], record["settings_hash"]),
+            record["batches_an_update"],
+        ),
     )
     used = [record for group in groups.values() for record in group]
     splits = _splits(used)
-    head = ("task", "model", "parameters", "seed", "updates", "epochs", "target words",
-            "minutes", "words/s", "threads", "beam", *(f"{s} BLEU" for s in splits))  # fmt: skip
+    head = ("task", "from-to", "run", "model", "parameters", "seed", "updates", "epochs",
+            "target words", "minutes", "words/s", "threads", "beam",
+            *(f"{split} BLEU" for split in splits))  # fmt: skip
     lines = []
-    for (task, model, _), group in groups.items():
+    for (task, direction, model, *_), group in groups.items():
         for record in sorted(group, key=lambda record: record["seed"]):
             lines.append((
-                task, model, f"{record['parameters']:,}", record["seed"],
+                task, direction, record["name"], model,
+                f"{record['parameters']:,}", record["seed"],
                 f"{record['updates']:,}", f"{record['epochs']:.1f}", f"{record['target_words']:,}",
                 f"{record['seconds_in_updates'] / 60:.1f}",
                 f"{record['target_words_per_second']:,.0f}", record["machine"]["threads"],
@@ -143,13 +152,21 @@ def runs_table(found: Sequence[Record]) -> str:
             ))  # fmt: skip
         if len(group) > 1:
             means = (_bleu(group, split) for split in splits)
-            lines.append((task, model, "", "mean", *[""] * 7, *means))
+            lines.append((task, direction, "", model, "", "mean", *[""] * 7, *means))
     settings = [
-        f"- {model} on {task}: {_settings(group[0]['changed_settings'])}"
-        for (task, model, _), group in groups.items()
+        f"- {', '.join(record['name'] for record in group)} of {task}: "
+        + _settings(group[0]["changed_settings"])
+        for (task, *_), group in groups.items()
         if group[0]["changed_settings"]
     ]
-    return "\n\n".join(_parts(markdown(head, lines), "\n".join(settings), _conditions(used)))
+    curves = [
+        f"- {record['name']} of {record['task']}, validation BLEU after "
+        + ", ".join(f"{int(step):,} updates {bleu:.1f}" for step, bleu in record["curve"].items())
+        for record in used
+        if record["curve"]
+    ]
+    notes = "\n".join(settings + curves)
+    return "\n\n".join(_parts(markdown(head, lines), notes, _conditions(used)))
 
 
 # Rows of the paper.
@@ -157,7 +174,7 @@ def runs_table(found: Sequence[Record]) -> str:
 
 def rows_table(table: Table, group: Sequence[Record]) -> str:
     """Returns a table of the paper for records that share a series, and its comparisons."""
-    by_row = _groups(group, lambda record: record["row"])
+    by_row = _by_row(group)
     splits = _splits(group)
     head = ("row", "parameters", "updates", "seeds", "words/s", "threads",
             *(f"{split} BLEU" for split in splits), "paper's BLEU")  # fmt: skip
@@ -176,8 +193,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
 
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
     """Returns the table of differences, and what they say of the paper's."""
-    head = ("baseline", "system", "seeds", "test BLEU", "p", "paper", "the paper is")
-    lines = []
+    lines, part = [], ""
     for pair in table.pairs:
         if not all(row in by_row for row in pair):
             continue
@@ -185,26 +201,33 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
         seeds = sorted(set(runs[0]) & set(runs[1]))
         if not seeds:
             continue
-        scores = [[run[seed]["scores"]["test"]["bleu"] for seed in seeds] for run in runs]
-        change = statistics.fmean(scores[1]) - statistics.fmean(scores[0])
+        part = runs[0][seeds[0]]["part"]
+        scores = [[run[seed]["scores"][part]["bleu"] for seed in seeds] for run in runs]
+        changes = [system - baseline for baseline, system in zip(*scores, strict=True)]
         p_value = paired_bootstrap(*(_added([run[seed] for seed in seeds]) for run in runs))
         (label, before), (other, after) = (table.rows[row] for row in pair)
         paper = None if before is None or after is None else after - before
         lines.append((
-            label, other, len(seeds), f"{change:+.2f}", f"{p_value:.3f}",
-            "" if paper is None else f"{paper:+.2f}", _verdict(change, p_value, paper),
+            label, other, ", ".join(f"{change:+.2f}" for change in changes),
+            f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",
+            "" if paper is None else f"{paper:+.2f}", _verdict(changes, p_value, paper),
         ))  # fmt: skip
     if not lines:
         return ""
+    head = ("baseline", "system", f"{part} BLEU, by seed", "mean", "p", "paper", "the paper is")
     return markdown(head, lines) + f"\n\np: {BOOTSTRAP}; counts of common seeds added up."
 
 
-def _verdict(change: float, p_value: float, paper: float | None) -> str:
+def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> str:
+    """Returns what changes of the score, one of each seed, say of the paper's."""
     if not paper:
         return ""
-    if p_value >= SIGNIFICANT:
+    if len(changes) < 2:
+        return "not judged by one seed"
+    agree = all(change * changes[0] > 0 for change in changes)
+    if p_value >= SIGNIFICANT or not agree:
         return "neither"
-    return "confirmed" if change * paper > 0 else "contradicted"
+    return "confirmed" if changes[0] * paper > 0 else "contradicted"
 
 
 def _added(runs: Iterable[Record]) -> Counts:
@@ -229,8 +252,10 @@ def _curves(table: Table, group: Sequence[Record]) -> tuple[list[int], dict[str,
     import numpy as np
 
     words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
-    bounds = range(0, int(words.max()), STEP)
-    by_row = _groups(group, lambda record: record["row"])
+    bounds = [
+        bound for bound in range(0, int(words.max()), STEP) if (words > bound).sum() >= FEWEST
+    ]
+    by_row = _by_row(group)
     curves = {}
     for row, (label, _) in table.rows.items():
         if runs := by_row.get(row):
@@ -288,6 +313,20 @@ def _groups(found: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, 
     return groups
 
 
+def _by_row(group: Iterable[Record]) -> dict[str, list[Record]]:
+    """Returns the records of a series by row.
+
+    Raises:
+        UserError: If two are of the same row and seed.
+    """
+    by_row = _groups(group, lambda record: record["row"])
+    for row, runs in by_row.items():
+        if len({run["seed"] for run in runs}) < len(runs):
+            names = ", ".join(run["name"] for run in runs)
+            raise UserError(f"{row} has two records of one seed: {names}. Remove an old one.")
+    return by_row
+
+
 def _series(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list[Record]]:
     """Returns the records of a table's rows, apart by task and by what its rows share."""
 
@@ -295,7 +334,9 @@ def _series(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
         series = record["series"]
         common_settings = f"; {' '.join(series['set'])}" if series["set"] else ""
         budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
-        return record["task"], budget + common_settings
+        if (batches := record["batches_an_update"]) > 1:
+            budget += f" of {batches} batches"
+        return record["task"], f"{budget}{common_settings} (settings {series['hash']})"
 
     return _groups((record for record in found if record["row"] in table.rows), key)
 

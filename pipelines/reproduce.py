@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
+import math
 import multiprocessing
 import os
 import signal
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import common
@@ -27,7 +29,13 @@ logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
 
 DEFAULT_TASK = "multi30k_ende"
-OWN_SETTINGS = {"training.max_steps": "--max-steps", "training.seed": "--seeds"}
+REFUSED = {  # for all rows
+    "training.max_steps": "--max-steps says that",
+    "training.seed": "--seeds says that",
+    "training.patience": "the rows of a table make all their updates",
+    "training.schedule_decay_start": "it keeps its share of --max-steps",
+    "training.schedule_decay_end": "it keeps its share of --max-steps",
+}
 SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
 
 
@@ -54,8 +62,8 @@ def command() -> int:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     args.max_steps = args.max_steps or TASKS[args.task].training.max_steps
     for setting in args.set:
-        if flag := OWN_SETTINGS.get(setting.partition("=")[0]):
-            raise UserError(f"{setting}: {flag} says that for all rows.")
+        if reason := REFUSED.get(setting.partition("=")[0]):
+            raise UserError(f"{setting} can not be set here: {reason}.")
     rows = _rows(args)
     with quiet_stderr():
         from dtmt_tf import models  # noqa: F401
@@ -152,8 +160,9 @@ def budget(task: str, steps: int) -> list[str]:
     Early stopping is off, so that all rows make as many.
     """
     training = TASKS[task].training
-    scaled = {
-        name: max(1, round(getattr(training, name) * steps / training.max_steps)) for name in SCALED
+    scaled = {  # rounded up, or a last validation would come right after the last but one
+        name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
+        for name in SCALED
     }
     return [
         f"training.max_steps={steps}",
@@ -168,13 +177,29 @@ def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> 
     if timed and ROWS[row].time_of:
         steps = _steps_in_time_of(args, row, seed)
     model, sizes = MODELS[ROWS[row].family][args.preset]
-    overrides = [*budget(args.task, steps), *args.set, *sizes, *ROWS[row].settings]
-    names = argparse.Namespace(
-        task=args.task, model=model, set=[*overrides, f"training.seed={seed}"]
-    )
-    experiment, origins = common.experiment(names)
+    overrides = [*budget(args.task, steps), *sizes, *args.set, *ROWS[row].settings]
+    experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
     name = f"{row}-{records.settings_hash(experiment)}-seed{seed}"
     return Job(row, seed, name, experiment, origins)
+
+
+def _resolve(task: str, model: str, overrides: list[str]) -> tuple[Experiment, dict[str, str]]:
+    return common.experiment(argparse.Namespace(task=task, model=model, set=overrides))
+
+
+def series(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what the rows of a command share; rows of other series are not compared with them.
+
+    The hash is of all settings of a DTMT to which no row has added its own.
+    """
+    model, sizes = MODELS["dtmt"][args.preset]
+    overrides = [*budget(args.task, args.max_steps), *sizes, *args.set]
+    return {
+        "preset": args.preset,
+        "max_steps": args.max_steps,
+        "set": args.set,
+        "hash": records.settings_hash(_resolve(args.task, model, overrides)[0]),
+    }
 
 
 def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
@@ -238,8 +263,7 @@ def _train(args: argparse.Namespace, row: str, seed: int) -> int:
     outcome = Session(run).train()
     if outcome.exit_code:
         return outcome.exit_code
-    series = {"preset": args.preset, "max_steps": args.max_steps, "set": args.set}
-    record = records.make_record(run, row, series)
+    record = records.make_record(run, row, series(args))
     records.write_record(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))

@@ -9,7 +9,7 @@ from dtmt_tf.training.strategy import (
     wait_for_all,
 )
 from dtmt_tf.training.summaries import Summaries
-from dtmt_tf.training.trainer import OUT_OF_TIME, Limits, Outcome, Trainer
+from dtmt_tf.training.trainer import OUT_OF_TIME, Limits, Outcome, Trainer, finished
 
 __all__ = [
     "OUT_OF_TIME",
@@ -22,6 +22,7 @@ __all__ = [
     "Trainer",
     "TrainingStep",
     "Update",
+    "finished",
     "is_chief",
     "load_weights",
     "make_strategy",

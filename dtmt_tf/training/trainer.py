@@ -244,7 +244,7 @@ class Trainer:
                 self._validate(bar, float("nan"))
                 clock.resume()
             stopped = False
-            while self.step < training.max_steps and not self._finished() and not stopped:
+            while not self._finished() and not stopped:
                 if time.monotonic() >= end and not self._exit_code:
                     self._exit_code = OUT_OF_TIME
                 if self._exit_code and self.update.alone:
@@ -351,15 +351,20 @@ class Trainer:
         self.save()
 
     def _finished(self) -> bool:
-        """Whether the best score is `patience` validations old."""
-        patience = self.training.patience
-        if not patience or self.validate is None or len(self.history) <= patience:
-            return False
-        scores = [record["bleu"] for record in self.history]
-        return max(scores[-patience:]) <= max(scores[:-patience])
+        return finished(self.training, self.step, self.history if self.validate else [])
 
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether all updates are made, or the best score is `patience` validations old."""
+    if step >= training.max_steps:
+        return True
+    scores, patience = [record["bleu"] for record in history], training.patience
+    if not patience or len(scores) <= patience:
+        return False
+    return max(scores[-patience:]) <= max(scores[:-patience])
 
 
 class _Clock:

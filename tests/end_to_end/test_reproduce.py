@@ -83,6 +83,8 @@ def test_a_record_says_what_was_run_and_what_came_out(shop):
         assert record["changed_settings"]["training.schedule_decay_start"] == 1280
         assert record["changed_settings"]["training.patience"] == 0
         assert record["series"]["max_steps"] == UPDATES
+        assert record["name"] == work.parent.name
+        assert record["curve"].keys() == {str(UPDATES)}
         references = lines_of(folder / "test.target")
         test = record["scores"]["test"]
         expected = score_hypotheses(lines_of(work / "test.txt"), references)
@@ -121,12 +123,16 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
     other = folder / "models" / "custom" / "other"
     shutil.copytree(run_folder, other)
     places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
+    scores = json.loads((other / "train" / "scores.json").read_text())
+    scores["test"]["bleu"] = 99.0  # older than the run
+    (other / "train" / "scores.json").write_text(json.dumps(scores))
     added = run("report", "add", run_folder, other, *places)
     assert added.returncode == 0, added.stderr
     assert found(folder)["gru0"]["row"] == "gru0"
     bleu = found(folder)["gru0"]["scores"]["test"]["bleu"]
     text = (folder / "RESULTS.md").read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if line.startswith("| custom | dtmt_small |")]
+    start = "| custom | en-de | other |"
+    (line,) = [line for line in text.splitlines() if line.startswith(start)]
     assert line.endswith(f"| {bleu:.2f} |")
 
 
@@ -138,6 +144,8 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
         (["--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
         (["--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
         (["--table", "3", "--set", "training.seed=9"], ["--seeds"]),
+        (["--table", "3", "--set", "training.patience=5"], ["all their updates"]),
+        (["--table", "3", "--set", "training.schedule_decay_end=5"], ["share of --max-steps"]),
     ],
     ids=str,
 )

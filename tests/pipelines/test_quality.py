@@ -23,7 +23,8 @@ def settings(*overrides, task="multi30k_ende_tok", model=None):
 
 def record(experiment, bleu):
     seed, hash_ = experiment.training.seed, records.settings_hash(experiment)
-    return {"seed": seed, "settings_hash": hash_, "scores": {"test": {"bleu": bleu}}}
+    scores = {"validation": {"bleu": 1.0}, "test": {"bleu": bleu}}
+    return {"seed": seed, "settings_hash": hash_, "part": "test", "scores": scores}
 
 
 @pytest.fixture
@@ -38,6 +39,8 @@ def night(tmp_path, monkeypatch):
 
     def call(*arguments, bleu=0.0, exit_code=0):
         class Run:
+            scored_parts = ("test", "newstest2013")
+
             def __init__(self, experiment, folder, *_):
                 done.append((experiment, folder))
 
@@ -78,7 +81,7 @@ def night(tmp_path, monkeypatch):
 def test_a_score_below_the_mean_less_the_margin_fails(night, capsys, bleu, arguments, code):
     assert night(*arguments, bleu=bleu) == code
     line = capsys.readouterr().out
-    assert f"test BLEU {bleu:.2f}, published mean 40.00 of 3 runs" in line
+    assert f"BLEU {bleu:.2f}, published mean 40.00 of 3 runs" in line
     assert ("FAILED" in line) == bool(code)
 
 

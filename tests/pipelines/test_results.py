@@ -40,8 +40,9 @@ def record(row="", seed=1, rate=0.3, texts=None, max_steps=100, threads=1, **oth
     columns["source_words"] = [len(line.split()) for line in REFERENCES]
     bleu = score_hypotheses(texts, REFERENCES).bleu
     return {
-        "task": "custom", "model": "dtmt_small", "row": row, "seed": seed,
-        "series": {"preset": "small", "max_steps": max_steps, "set": []},
+        "name": f"run{seed}", "task": "custom", "direction": "en-de", "model": "dtmt_small",
+        "row": row, "seed": seed, "part": "test", "batches_an_update": 1, "curve": {},
+        "series": {"preset": "small", "max_steps": max_steps, "set": [], "hash": "e5"},
         "settings_hash": "abc", "changed_settings": {}, "parameters": 1_234_567,
         "updates": max_steps, "epochs": 12.3, "target_words": 98_765,
         "seconds_in_updates": 90.0, "target_words_per_second": 1097.4, "beam_size": 4,
@@ -62,7 +63,7 @@ def cells(text, *starts):
 def test_results_are_what_the_records_say():
     text = report.REPORT.read_text(encoding="utf-8")
     found = records.read_records(records.RECORDS), records.read_speeds(records.RECORDS)
-    assert report.generate(text, *found) == text
+    assert report.replace(text, report.sections(*found)) == text
 
 
 def test_records_carry_their_conditions():
@@ -78,42 +79,58 @@ def test_records_carry_their_conditions():
 
 def test_prose_stays_and_a_second_time_changes_nothing():
     found = [record("gru0"), record("lgru0", rate=0.2), record()]
-    once = report.generate(TEXT, found)
-    assert report.generate(once, found) == once
+    once = report.replace(TEXT, report.sections(found))
+    assert report.replace(once, report.sections(found)) == once
     assert "old" not in once
     assert once.startswith("# Title\n\nProse.\n")
     for name in report.sections([]):
         assert f"<!-- end -->\n\nProse after {name}.\n" in once
-    assert report.generate(once, []).count(report.NOTHING) == len(report.sections([]))
+    nothing = report.sections([])
+    assert report.replace(once, nothing).count(report.NOTHING) == len(nothing)
 
 
 def test_a_lost_marker_is_named():
     with pytest.raises(UserError, match="<!-- table 3 -->"):
-        report.generate(TEXT.replace("<!-- table 3 -->", ""), [])
+        report.replace(TEXT.replace("<!-- table 3 -->", ""), report.sections([]))
 
 
 def test_runs_are_listed_with_mean_and_spread_over_seeds():
     found = [record(seed=1), record(seed=2), record(seed=1, task="other", settings_hash="d")]
+    found[2]["changed_settings"] = {"model.tied_embeddings": "all"}
     bleu = [run["scores"]["test"]["bleu"] for run in found[:2]]
     text = report.runs_table([*found, record("gru0", seed=3)])
-    assert cells(text, "custom", "dtmt_small", "1,234,567", "2") == [
-        *("custom", "dtmt_small", "1,234,567", "2", "100", "12.3", "98,765", "1.5", "1,097"),
-        *("1", "4", f"{bleu[1] + 1:.2f}", f"{bleu[1]:.2f}"),
+    assert cells(text, "custom", "en-de", "run2") == [
+        *("custom", "en-de", "run2", "dtmt_small", "1,234,567", "2", "100", "12.3", "98,765"),
+        *("1.5", "1,097", "1", "4", f"{bleu[1] + 1:.2f}", f"{bleu[1]:.2f}"),
     ]
-    mean = cells(text, "custom", "dtmt_small", "", "mean")
+    mean = cells(text, "custom", "en-de", "", "dtmt_small", "", "mean")
     spread = statistics.stdev(bleu)
     assert spread > 0.05
     assert mean[-1] == f"{statistics.mean(bleu):.2f} ± {spread:.2f}"
     assert mean[-2] == f"{statistics.mean(bleu) + 1:.2f} ± {spread:.2f}"
     assert text.count("| other |") == 1
+    assert "- run1 of other: `model.tied_embeddings=all`" in text
+    found[0]["curve"] = {"1200": 25.61, "2400": 34.58}
+    line = "- run1 of custom, validation BLEU after 1,200 updates 25.6, 2,400 updates 34.6\n"
+    assert line in report.runs_table(found)
     assert SIGNATURE in text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"task": "other"}, {"direction": "de-en"}, {"settings_hash": "d"}, {"batches_an_update": 2}],
+    ids=str,
+)
+def test_runs_that_differ_in_more_than_the_seed_have_no_mean(other):
+    found = [record(seed=1), record(seed=2) | other]
+    assert "| mean |" not in report.runs_table(found)
 
 
 def test_rows_show_their_scores_beside_the_papers():
     found = [record("lgru1", seed=1), record("lgru1", seed=2), record("gru0", rate=0.5)]
     bleu = [run["scores"]["test"]["bleu"] for run in found]
     text = report.sections(found)["table 6"]
-    assert "`custom`, preset small, 100 updates." in text
+    assert "`custom`, preset small, 100 updates (settings e5)." in text
     line = cells(text, "DTMT#1")
     assert line[3] == "2"
     assert line[-2].startswith(f"{(bleu[0] + bleu[1]) / 2:.2f} ± ")
@@ -130,41 +147,81 @@ def test_a_comparison_is_sacrebleus_paired_bootstrap():
     assert 0.002 < system.p_value < 0.9
     line = cells(report.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     change = system.bleu - baseline.bleu
-    assert line[2:6] == ["1", f"{change:+.2f}", f"{system.p_value:.3f}", "+2.26"]
+    assert line[2:6] == [f"{change:+.2f}"] * 2 + [f"{system.p_value:.3f}", "+2.26"]
 
 
 def test_a_comparison_takes_the_seeds_that_both_have():
     found = [record("gru0", seed, 0.4) for seed in (1, 2, 3)]
     found += [record("lgru0", seed, 0.2) for seed in (2, 3, 4)]
     bleu = {(run["row"], run["seed"]): run["scores"]["test"]["bleu"] for run in found}
-    change = sum(bleu["lgru0", seed] - bleu["gru0", seed] for seed in (2, 3)) / 2
+    changes = [bleu["lgru0", seed] - bleu["gru0", seed] for seed in (2, 3)]
+    shown = [", ".join(f"{change:+.2f}" for change in changes), f"{sum(changes) / 2:+.2f}"]
     line = cells(report.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
-    assert line[2:] == ["2", f"{change:+.2f}", "0.001", "+2.26", "confirmed"]
+    assert line[2:] == [*shown, "0.001", "+2.26", "confirmed"]
     swapped = [run | {"row": {"gru0": "lgru0", "lgru0": "gru0"}[run["row"]]} for run in found]
     line = cells(report.rows_table(TABLES["3"], swapped), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     assert line[-1] == "contradicted"
 
 
 @pytest.mark.parametrize(
-    ("change", "p_value", "paper", "verdict"),
+    ("changes", "p_value", "paper", "verdict"),
     [
-        (1.0, 0.01, 0.5, "confirmed"),
-        (-1.0, 0.01, -0.5, "confirmed"),
-        (-1.0, 0.049, 0.5, "contradicted"),
-        (-1.0, 0.05, 0.5, "neither"),
-        (1.0, 0.01, None, ""),
+        ([1.0, 0.1], 0.01, 0.5, "confirmed"),
+        ([-1.0, -1.0], 0.01, -0.5, "confirmed"),
+        ([-1.0, -0.1], 0.049, 0.5, "contradicted"),
+        ([-1.0, -1.0], 0.05, 0.5, "neither"),
+        ([2.0, -0.1], 0.01, 0.5, "neither"),
+        ([-0.1, 2.0], 0.01, 0.5, "neither"),
+        ([1.0], 0.01, 0.5, "not judged by one seed"),
+        ([1.0, 1.0], 0.01, None, ""),
     ],
+    ids=str,
 )
-def test_verdicts(change, p_value, paper, verdict):
-    assert report._verdict(change, p_value, paper) == verdict
+def test_verdicts(changes, p_value, paper, verdict):
+    assert report._verdict(changes, p_value, paper) == verdict
+
+
+def test_parts_without_a_test_are_compared_on_validation():
+    found = [record("gru0"), record("lgru0", rate=0.1)]
+    for run in found:
+        run["part"] = "validation"
+        del run["scores"]["test"]
+    change = found[1]["scores"]["validation"]["bleu"] - found[0]["scores"]["validation"]["bleu"]
+    text = report.rows_table(TABLES["3"], found)
+    assert "| validation BLEU, by seed |" in text and "test" not in text
+    assert cells(text, "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")[2] == f"{change:+.2f}"
 
 
 def test_other_budgets_are_other_tables():
     found = [record("gru0"), record("lgru0", max_steps=200)]
     text = report.sections(found)["table 3"]
-    assert "100 updates." in text and "200 updates." in text
+    assert "100 updates (" in text and "200 updates (" in text
     assert "the paper is" not in text  # the two rows can not be compared
     assert text.count(SIGNATURE) == 2
+
+
+def test_other_settings_of_all_rows_are_other_tables():
+    others = record("gru0"), record("lgru0"), record("lgru0") | {"batches_an_update": 2}
+    others[1]["series"]["hash"] = "f6"
+    text = report.sections(others)["table 3"]
+    assert "(settings e5)" in text and "(settings f6)" in text
+    assert "updates of 2 batches (settings e5)" in text
+    assert "the paper is" not in text
+
+
+def test_two_records_of_one_row_and_seed_are_named():
+    found = [record("gru0"), record("gru0") | {"name": "later"}, record("lgru0")]
+    with pytest.raises(UserError, match="gru0 has two records of one seed: run1, later"):
+        report.sections(found)
+
+
+def test_lengths_of_few_sentences_have_no_score():
+    for number, lengths in ((20, ["0", "10", "20"]), (19, ["0", "10"])):
+        run = record("gru0")
+        words = [21] * number + [11] * (len(REFERENCES) - number)
+        run["sentences"]["source_words"] = " ".join(map(str, words))
+        text = report.sections([run])["figure 3"]
+        assert cells(text, "longer than") == ["longer than", *lengths]
 
 
 def test_lengths_score_the_longer_sentences():

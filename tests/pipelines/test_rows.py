@@ -109,6 +109,27 @@ def test_a_budget_keeps_the_shape_of_the_schedule():
     assert tiny.validation_steps == 1
 
 
+@pytest.mark.parametrize(("steps", "interval"), [(24_720, 1648), (12_361, 825), (2, 1)])
+def test_validations_are_apart_as_far_as_the_tasks(steps, interval):
+    assert experiment("gru0", max_steps=steps).training.validation_steps == interval
+
+
+def test_a_series_is_known_by_the_settings_its_rows_share():
+    def hash_(**options):
+        return reproduce.series(arguments(**options))["hash"]
+
+    assert hash_() == records.settings_hash(experiment("lgru1"))  # dtmt_small as it is
+    assert len({hash_(), hash_(max_steps=1650), hash_(set=["training.clip_norm=1"]),
+                hash_(preset="paper"), hash_(task="multi30k_ende_tok")}) == 5  # fmt: skip
+
+
+def test_settings_of_all_rows_reach_the_transformer():
+    settings = ["model.tied_embeddings=none", "model.num_heads=4"]
+    for row in ("lgru1", "transformer"):
+        model = experiment(row, set=settings).model
+        assert (model.tied_embeddings, model.num_heads) == ("none", 4)
+
+
 def test_settings_of_all_rows_come_before_those_of_the_row():
     job = experiment("lgru1", set=["model.encoder_depth=3", "training.clip_norm=1"])
     assert job.model.encoder_depth == 1

@@ -1,0 +1,71 @@
+"""What may become a record, and what it holds of the run."""
+
+import types
+
+import pytest
+import records
+
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.training import finished
+
+
+def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "test"), patience=0):
+    """As much of a run as is looked at before anything is scored."""
+    training = TrainingConfig(max_steps=100, patience=patience)
+    newest = types.SimpleNamespace(step=step, history=[{"bleu": score} for score in scores])
+    checkpoints = types.SimpleNamespace(
+        folder=tmp_path, steps=lambda: [step], describe=lambda step: newest
+    )
+
+    def evaluate(split):
+        raise InterruptedError(split)  # it was found fit to be scored
+
+    return types.SimpleNamespace(
+        folder=tmp_path,
+        experiment=types.SimpleNamespace(data=None, training=training),
+        scored_parts=list(parts),
+        corpus=types.SimpleNamespace(sizes=sizes),
+        checkpoints=checkpoints,
+        evaluate=evaluate,
+    )
+
+
+def test_an_unfinished_run_is_no_record(tmp_path):
+    with pytest.raises(UserError, match="made 99 of 100 updates.*max_steps=99"):
+        records.make_record(run_of(tmp_path, 99))
+    with pytest.raises(InterruptedError, match="validation"):
+        records.make_record(run_of(tmp_path, 100))
+
+
+def test_a_run_that_was_stopped_early_is_one(tmp_path):
+    with pytest.raises(InterruptedError):
+        records.make_record(run_of(tmp_path, 50, [3.0, 2.0, 1.0], patience=2))
+    with pytest.raises(UserError, match="made 50 of 100"):
+        records.make_record(run_of(tmp_path, 50, [3.0, 2.0, 3.5], patience=2))
+    with pytest.raises(UserError, match="made 50 of 100"):  # its scores are no scores
+        records.make_record(run_of(tmp_path, 50, [0.0, 0.0, 0.0], sizes=("test",), patience=2))
+
+
+def test_a_run_without_anything_to_score_or_load_is_named(tmp_path):
+    with pytest.raises(UserError, match="no test part"):
+        records.make_record(run_of(tmp_path, 100, parts=()))
+    with pytest.raises(UserError, match="Train first"):
+        records.make_record(run_of(tmp_path, 0))
+
+
+@pytest.mark.parametrize(
+    ("step", "scores", "patience", "expected"),
+    [
+        (99, [], 0, False),
+        (100, [], 0, True),
+        (50, [3.0, 2.0], 2, False),
+        (50, [3.0, 2.0, 2.9], 2, True),
+        (50, [3.0, 2.0, 3.0], 2, True),
+        (50, [3.0, 2.0, 3.1], 2, False),
+        (50, [3.0, 2.0, 1.0], 0, False),
+    ],
+)
+def test_training_ends_after_its_updates_or_old_scores(step, scores, patience, expected):
+    training = TrainingConfig(max_steps=100, patience=patience)
+    assert finished(training, step, [{"bleu": score} for score in scores]) == expected
