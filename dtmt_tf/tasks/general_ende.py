@@ -11,7 +11,7 @@ TASK = Task(
     description="English-German captions, everyday sentences, software and news together",
     model="dtmt_small",
     data=language_pair(
-        DataConfig(source_vocab_size=16_000, max_length=150, max_tokens_per_batch=4096),
+        DataConfig(source_vocab_size=16_000, max_length=150, max_tokens_per_batch=2560),
         "en",
         "de",
         train=[
@@ -22,13 +22,13 @@ TASK = Task(
         test=["multi30k/test_2016_flickr"],
         extra_tests=["wmt/newstest2013"],
     ),
-    training=TrainingConfig(  # not tuned
-        max_steps=20_000,
+    training=TrainingConfig(  # Multi30k's rates, as many updates; not tuned
+        max_steps=12_000,
         learning_rate=2e-4,
         schedule_replicas=8,
-        schedule_warmup=62,
-        schedule_decay_start=80_000,
-        schedule_decay_end=160_000,
+        schedule_warmup=31,
+        schedule_decay_start=48_000,
+        schedule_decay_end=96_000,
         candidate_dropout_rate=0.2,
         validation_steps=1000,
         patience=10,

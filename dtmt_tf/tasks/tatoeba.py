@@ -20,8 +20,8 @@ TRAINING = TrainingConfig(
     schedule_decay_end=80_000,
     candidate_dropout_rate=0.2,
     validation_steps=500,
-    patience=10,
-    average_count=5,
+    patience=0,
+    average="none",  # nothing is chosen by the scores, as there is no test part
     precision="bfloat16",
 )
 
