@@ -28,10 +28,10 @@ from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
 from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.machine import machine
-from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.models import MODELS, Ensemble, TranslationModel
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import CheckpointFolder, load_weights
+from dtmt_tf.training import Checkpoint, CheckpointFolder, load_weights
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Run:
         data_dir: Where the user keeps data sets.
         cache_dir: Where downloads go.
         origins: Where each setting comes from, for the record.
+        members: Runs that predict together in place of this one's own model: an ensemble.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Run:
         data_dir: Path | None,
         cache_dir: Path,
         origins: Mapping[str, str] | None = None,
+        members: Sequence[Run] = (),
     ) -> None:
         self.experiment = experiment
         self.folder = folder
         self.data_dir = data_dir
         self.cache_dir = cache_dir
         self.origins = origins or {}
+        self.members = members
         self.work = folder / "train"
         training = experiment.training
         self.checkpoints = CheckpointFolder(
@@ -104,7 +107,45 @@ class Run:
                     "training.average* and data.extra_tests can still be set."
                 )
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
-        return cls(experiment, folder, data_dir, cache_dir, origins)
+        members = [
+            cls.open(folder.parent / name, data_dir, cache_dir)
+            for name in record.get("members", ())
+        ]
+        return cls(experiment, folder, data_dir, cache_dir, origins, members)
+
+    def united_with(self, others: Sequence[Run], folder: Path) -> Run:
+        """Makes a run, beside this one, that predicts with this one and others together.
+
+        Its settings are this one's. Nothing is copied: it reads the members' folders.
+
+        Raises:
+            UserError: If the folder holds a run that was trained, a member is an ensemble itself
+                or has no checkpoint, or their sub-words differ.
+        """
+        members = [self, *others]
+        path = folder / "train" / "experiment.json"
+        if path.exists() and "members" not in json.loads(path.read_text("utf-8")):
+            raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+        for member in members:
+            if member.members:
+                raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
+            member.newest()
+        place = self.data_dir, self.cache_dir
+        united = Run(self.experiment, folder, *place, self.origins, members)
+        united.check_subwords()
+        united.record_settings()
+        return united
+
+    def check_subwords(self) -> None:
+        """Raises a UserError if two members cut text into different sub-words."""
+        first, *others = self.members
+        for other in others:
+            for name in Vocabulary.FILES:
+                if (other.work / name).read_bytes() != (first.work / name).read_bytes():
+                    raise UserError(
+                        f"{other.folder} has other sub-words than {first.folder} ({name}). Members "
+                        "of an ensemble are trained on the same corpus, with the same data.*."
+                    )
 
     @property
     def task(self) -> Task:
@@ -139,6 +180,8 @@ class Run:
         Once there are checkpoints, the sub-words that belong to them are used whatever the corpus;
         `train` refuses to go on with another one.
         """
+        if self.members:
+            return self.members[0].vocabulary
         record = self.work / "subwords.json"
         if self.checkpoints.steps():
             return Vocabulary.load(self.work)
@@ -194,6 +237,8 @@ class Run:
             "versions": {"python": platform.python_version(), **versions},
             "machine": machine(),
         }
+        if self.members:
+            record["members"] = [member.folder.name for member in self.members]
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self._samples()})
 
@@ -247,17 +292,30 @@ class Run:
         """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
         shutil.rmtree(self.work, ignore_errors=True)
 
+    def newest(self) -> Checkpoint:
+        """Returns the newest checkpoint without its arrays.
+
+        Raises:
+            UserError: If there is none.
+        """
+        steps = self.checkpoints.steps()[-1:]
+        if not any(steps):  # the one of step 0 is what training began with
+            raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
+        return self.checkpoints.describe(steps[0])
+
     def best_model(self) -> tuple[TranslationModel, list[int]]:
         """Returns the model with the weights that count, and the steps they are the mean of.
 
         Raises:
-            UserError: If there is no checkpoint.
+            UserError: If there is no checkpoint, or the members of an ensemble do not fit.
         """
-        training = self.experiment.training
-        steps = self.checkpoints.steps()[-1:]
-        if not any(steps):  # the one of step 0 is what training began with
-            raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
-        history = self.checkpoints.describe(steps[0]).history
+        if self.members:
+            self.check_subwords()
+            found = [member.best_model() for member in self.members]
+            ensemble = Ensemble([model for model, _ in found])
+            return ensemble, [step for _, steps in found for step in steps]
+        training, newest = self.experiment.training, self.newest()
+        history, steps = newest.history, [newest.step]
         if training.average == "best":
             steps = self.checkpoints.best(training.average_count, history) or steps
         elif training.average == "last":
@@ -302,15 +360,15 @@ class Run:
             self.work / f"{split}.txt",
             "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
         )
-        newest = self.checkpoints.describe(self.checkpoints.steps()[-1])
+        trained = [member.newest() for member in self.members or [self]]
         records = self._read("scores.json")
         records[split] = {
             **dataclasses.asdict(scores),
             "checkpoint_steps": steps,
             "training": {
-                "updates": newest.step,
-                "minutes_in_updates": round(newest.seconds / 60, 2),
-                "target_words": newest.tokens,
+                "updates": sum(each.step for each in trained),
+                "minutes_in_updates": round(sum(each.seconds for each in trained) / 60, 2),
+                "target_words": sum(each.tokens for each in trained),
                 "seed": self.experiment.training.seed,
             },
             "parameters": sum(model.parameter_counts().values()),
@@ -322,7 +380,9 @@ class Run:
     def export(self) -> Path:
         """Exports the best weights; returns the version's folder."""
         model, steps = self.best_model()
-        logger.info("Exporting the mean of updates %s", ", ".join(map(str, steps)))
+        what = "an ensemble of" if self.members else "the mean of updates"
+        names = [member.folder.name for member in self.members] or map(str, steps)
+        logger.info("Exporting %s %s", what, ", ".join(names))
         return release(
             self.endpoints(model),
             self.folder,

@@ -66,12 +66,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def published_bleu(found: Iterable[Record], experiment: Experiment) -> list[float]:
-    """Returns the BLEU of all records of these settings, whatever their seed."""
+    """Returns the BLEU of all records of these settings, whatever their seed; not of ensembles."""
     wanted = records.settings_hash(experiment)
     return [
         record["scores"][record["part"]]["bleu"]
         for record in found
-        if record["settings_hash"] == wanted
+        if record["settings_hash"] == wanted and not record["members"]
     ]
 
 

@@ -58,7 +58,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     """Describes a finished run, scored anew.
 
     Args:
-        run: The run.
+        run: The run; of an ensemble updates, words and time are its members' sums.
         row: Key of the row of the paper's tables that it is.
         series: What the rows it is compared with have in common, see reproduce.py.
 
@@ -74,24 +74,26 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     parts = run.scored_parts
     if not parts:
         raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
-    steps = run.checkpoints.steps()[-1:]
-    if not any(steps):
-        raise UserError(f"{run.checkpoints.folder} holds no checkpoint. Train first.")
-    newest = run.checkpoints.describe(steps[0])
     validated = "validation" in run.corpus.sizes
-    if not finished(training, newest.step, newest.history if validated else []):
-        raise UserError(
-            f"{run.folder} has made {newest.step:,} of {training.max_steps:,} updates. Let it end, "
-            f"or train another with training.max_steps={newest.step}."
-        )
+    members = run.members or [run]
+    trained = [member.newest() for member in members]
+    for member, newest in zip(members, trained, strict=True):
+        theirs = member.experiment.training
+        if not finished(theirs, newest.step, newest.history if validated else []):
+            raise UserError(
+                f"{member.folder} has made {newest.step:,} of {theirs.max_steps:,} updates. Let it "
+                f"end, or train another with training.max_steps={newest.step}."
+            )
     splits = dict.fromkeys([*["validation"] * validated, *parts])
     for split in splits:
         run.evaluate(split)
     found = json.loads((run.work / "scores.json").read_text("utf-8"))
     scores = {split: found[split] for split in splits}
-    trained = json.loads((run.work / "experiment.json").read_text("utf-8"))
+    settled = json.loads((run.work / "experiment.json").read_text("utf-8"))
     pairs = run.training_set()
-    slices = newest.settings["conditions"]["slices"]
+    slices = trained[0].settings["conditions"]["slices"]
+    updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
+    seconds = sum(each.seconds for each in trained)
     plan = BatchPlan(
         pairs.lengths, data.max_length, data.max_tokens_per_batch, slices, training.seed
     )
@@ -101,6 +103,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     return {
         "name": run.folder.resolve().name,
         "task": experiment.task,
+        "members": [member.folder.name for member in run.members],
         "direction": "-".join(filter(None, (data.source_language, data.target_language))),
         "model": experiment.model_name,
         "row": row,
@@ -111,14 +114,14 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
             key: value for key, value in settings(experiment).items() if value != task_settings[key]
         },
         "parameters": scores[parts[0]]["parameters"],
-        "updates": newest.step,
+        "updates": updates,
         "batches_an_update": slices,
-        "epochs": round(newest.step / plan.batches_per_epoch, 2),
-        "target_words": newest.tokens,
-        "seconds_in_updates": round(newest.seconds, 1),
-        "target_words_per_second": round(newest.tokens / newest.seconds, 1),
-        "machine": trained["machine"],
-        "versions": trained["versions"],
+        "epochs": round(updates / plan.batches_per_epoch, 2),
+        "target_words": words,
+        "seconds_in_updates": round(seconds, 1),
+        "target_words_per_second": round(words / seconds, 1),
+        "machine": settled["machine"],
+        "versions": settled["versions"],
         "beam_size": experiment.decoding.beam_size,
         "length_penalty": experiment.decoding.length_penalty,
         "averaged_updates": scores[parts[0]]["checkpoint_steps"],
@@ -127,7 +130,9 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
             split: {name: value for name, value in values.items() if name not in history}
             for split, values in scores.items()
         },
-        "curve": {each["step"]: round(each["bleu"], 2) for each in newest.history if validated},
+        "curve": {}
+        if run.members or not validated
+        else {each["step"]: round(each["bleu"], 2) for each in newest.history},
         "sentences": _sentences(run, parts[0]),
     }
 

@@ -131,7 +131,7 @@ def runs_table(found: Sequence[Record]) -> str:
         (record for record in found if not record["row"]),
         lambda record: (
             *(record["task"], record["direction"], record["model"], record["settings_hash"]),
-            record["batches_an_update"],
+            *(record["batches_an_update"], tuple(record["members"])),
         ),
     )
     used = [record for group in groups.values() for record in group]
@@ -142,9 +142,10 @@ def runs_table(found: Sequence[Record]) -> str:
     lines = []
     for (task, direction, model, *_), group in groups.items():
         for record in sorted(group, key=lambda record: record["seed"]):
+            members = record["members"]
             lines.append((
-                task, direction, record["name"], model,
-                f"{record['parameters']:,}", record["seed"],
+                task, direction, record["name"], " + ".join(members) or model,
+                f"{record['parameters']:,}", "" if members else record["seed"],
                 f"{record['updates']:,}", f"{record['epochs']:.1f}", f"{record['target_words']:,}",
                 f"{record['seconds_in_updates'] / 60:.1f}",
                 f"{record['target_words_per_second']:,.0f}", record["machine"]["threads"],

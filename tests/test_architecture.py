@@ -38,7 +38,7 @@ ALLOWED = {
     },
     "plan": {"experiment", "data"},
     "run": {  # where the rooms meet; only pipelines import it
-        *("config", "experiment", "errors", "files", "tasks", "text", "data"),
+        *("config", "experiment", "errors", "files", "machine", "tasks", "text", "data"),
         *("models", "decoding", "training", "evaluation", "export"),
     },
     "session": {"run", "experiment", "errors", "files", "data", "models", "training"},

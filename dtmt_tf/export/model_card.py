@@ -30,12 +30,13 @@ def model_card(
     server may ask for this card.
 
     Args:
-        record: What `experiment.json` holds: settings, their origins, versions.
+        record: What `experiment.json` holds: settings, their origins, versions; of an ensemble,
+            which are its first member's, the members' names, too.
         scores: What `scores.json` holds, by split; empty if nothing has been scored.
         name: The run's name.
         description: The task's.
         parameters: Number of trained weights.
-        checkpoints: The updates whose weights were averaged.
+        checkpoints: The updates whose weights were averaged; of an ensemble, each member's.
         limits: What the exported model does not do, by name, such as `longest_part`.
 
     Returns:
@@ -51,6 +52,7 @@ def model_card(
         for section, _, setting in [key.partition(".")]
     }
     own = ("default", f"task {settings['task']}")
+    members = list(record.get("members", ()))
     return {
         "task": settings["task"],
         "name": name,
@@ -59,6 +61,7 @@ def model_card(
         "target_language": data["target_language"],
         "reverse": data["reverse"],
         "model": settings["model_name"],
+        "members": members,
         "parameters": parameters,
         "decoding": search,
         "limits": dict(limits),
@@ -74,7 +77,9 @@ def model_card(
             for key, origin in origins.items()
             if origin not in own
         },
-        "command": _command(settings, name, values, origins),
+        "command": _united(settings, name, members)
+        if members
+        else _command(settings, name, values, origins),
         "versions": dict(record["versions"]),
     }
 
@@ -106,6 +111,12 @@ def _score(
         "checkpoints": score["checkpoint_steps"],
         "of_this_model": scored_with == search and score["checkpoint_steps"] == checkpoints,
     }
+
+
+def _united(settings: Mapping[str, Any], name: str, members: Sequence[str]) -> str:
+    """Returns the command that makes this ensemble again."""
+    command = ["python", "pipelines/ensemble.py", "--task", settings["task"], "--name", name]
+    return shlex.join([*command, *members])
 
 
 def _command(
@@ -172,10 +183,11 @@ def card_text(card: Mapping[str, Any]) -> str:
         "How it was trained": _training(card),
     }
     title = f"# {card['name']}, {card['task']}"
-    summary = (
-        f"`{card['model']}` with {card['parameters']:,} parameters{direction}: "
-        f"{card['description']}."
-    )
+    members = card["members"]
+    model = f"`{card['model']}`"
+    if members:
+        model = f"{len(members)} models that predict together, {model} first,"
+    summary = f"{model} with {card['parameters']:,} parameters{direction}: {card['description']}."
     body = ["\n".join([f"## {heading}", "", *lines]) for heading, lines in sections.items()]
     return "\n\n".join([title, summary, *body]) + "\n"
 
@@ -243,11 +255,16 @@ def _serving(card: Mapping[str, Any]) -> list[str]:
 
 
 def _training(card: Mapping[str, Any]) -> list[str]:
-    lines = ["```", card["command"], "```", "", f"- seed {card['seed']}"]
+    lines = ["```", card["command"], "```", ""]
+    if not card["members"]:
+        lines.append(f"- seed {card['seed']}")
     if card["scores"]:
         newest = max(card["scores"].values(), key=lambda score: score["updates"])
         lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target words")
-    lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
+    if card["members"]:
+        lines.append(f"- members: {_names(card['members'])}")
+    else:
+        lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
     if card["settings"]:
         rows = [
             (f"`{key}`", f"`{_as_text(one['value'])}`", one["origin"])

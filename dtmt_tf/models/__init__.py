@@ -2,6 +2,7 @@
 
 from dtmt_tf.config import ModelConfig
 from dtmt_tf.models.dtmt import DTMT, DTMTConfig
+from dtmt_tf.models.ensemble import Ensemble
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
 from dtmt_tf.models.translation_model import TranslationModel
 
@@ -42,6 +43,7 @@ __all__ = [
     "DTMT",
     "MODELS",
     "DTMTConfig",
+    "Ensemble",
     "ModelConfig",
     "Transformer",
     "TransformerConfig",

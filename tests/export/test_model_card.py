@@ -55,6 +55,7 @@ def test_the_card_is_what_json_gives_back():
         "target_language": "de",
         "reverse": False,
         "model": "toy8",
+        "members": [],
         "parameters": 8953232,
         "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50},
         "limits": {"longest_part": 100},
@@ -120,6 +121,15 @@ def test_settings_are_listed_that_are_not_the_tasks_own():
     assert "| `training.max_steps` | `7` | --set |\n" in text
     assert "Versions: python 3.11.7, keras 3.15.1." in text
     assert "Settings that" not in section(card_of(record_of()), "How it was trained")
+
+
+def test_an_ensembles_card_names_its_members_and_no_seed():
+    card = card_of(record_of("training.max_steps=7") | {"members": ["a", "b c"]})
+    assert card["command"] == "python pipelines/ensemble.py --task toy --name mine a 'b c'"
+    assert "2 models that predict together, `toy8` first, with 8,953,232" in card_text(card)
+    text = section(card, "How it was trained")
+    assert "- members: `a`, `b c`" in text
+    assert "seed" not in text and "the mean of" not in text
 
 
 def test_folders_of_the_users_machine_stay_there():

@@ -24,7 +24,7 @@ def settings(*overrides, task="multi30k_ende_tok", model=None):
 def record(experiment, bleu):
     seed, hash_ = experiment.training.seed, records.settings_hash(experiment)
     scores = {"validation": {"bleu": 1.0}, "test": {"bleu": bleu}}
-    return {"seed": seed, "settings_hash": hash_, "part": "test", "scores": scores}
+    return {"seed": seed, "settings_hash": hash_, "part": "test", "scores": scores, "members": []}
 
 
 @pytest.fixture
@@ -114,4 +114,5 @@ def test_records_of_other_settings_tasks_and_architectures_do_not_count():
         dataclasses.replace(wanted, decoding=dataclasses.replace(wanted.decoding, beam_size=5)),
     ]
     found = [record(settings("training.seed=2"), 40.0), *(record(other, 90.0) for other in others)]
+    found.append(record(wanted, 90.0) | {"members": ["a", "b"]})
     assert quality.published_bleu(found, wanted) == [40.0]

@@ -14,9 +14,6 @@ def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "tes
     """As much of a run as is looked at before anything is scored."""
     training = TrainingConfig(max_steps=100, patience=patience)
     newest = types.SimpleNamespace(step=step, history=[{"bleu": score} for score in scores])
-    checkpoints = types.SimpleNamespace(
-        folder=tmp_path, steps=lambda: [step], describe=lambda step: newest
-    )
 
     def evaluate(split):
         raise InterruptedError(split)  # it was found fit to be scored
@@ -26,7 +23,8 @@ def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "tes
         experiment=types.SimpleNamespace(data=None, training=training),
         scored_parts=list(parts),
         corpus=types.SimpleNamespace(sizes=sizes),
-        checkpoints=checkpoints,
+        members=[],
+        newest=lambda: newest,
         evaluate=evaluate,
     )
 
@@ -47,11 +45,19 @@ def test_a_run_that_was_stopped_early_is_one(tmp_path):
         records.make_record(run_of(tmp_path, 50, [0.0, 0.0, 0.0], sizes=("test",), patience=2))
 
 
-def test_a_run_without_anything_to_score_or_load_is_named(tmp_path):
+def test_an_ensemble_is_finished_when_its_members_are(tmp_path):
+    united = run_of(tmp_path, 0)
+    united.members = [run_of(tmp_path / "a", 100), run_of(tmp_path / "b", 70)]
+    with pytest.raises(UserError, match="b has made 70 of 100"):
+        records.make_record(united)
+    united.members[1] = united.members[0]
+    with pytest.raises(InterruptedError):
+        records.make_record(united)
+
+
+def test_a_run_without_anything_to_score_is_named(tmp_path):
     with pytest.raises(UserError, match="no test part"):
         records.make_record(run_of(tmp_path, 100, parts=()))
-    with pytest.raises(UserError, match="Train first"):
-        records.make_record(run_of(tmp_path, 0))
 
 
 @pytest.mark.parametrize(

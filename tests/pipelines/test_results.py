@@ -41,7 +41,8 @@ def record(row="", seed=1, rate=0.3, texts=None, max_steps=100, threads=1, **oth
     bleu = score_hypotheses(texts, REFERENCES).bleu
     return {
         "name": f"run{seed}", "task": "custom", "direction": "en-de", "model": "dtmt_small",
-        "row": row, "seed": seed, "part": "test", "batches_an_update": 1, "curve": {},
+        "row": row, "seed": seed, "part": "test", "batches_an_update": 1,
+        "curve": {}, "members": [],
         "series": {"preset": "small", "max_steps": max_steps, "set": [], "hash": "e5"},
         "settings_hash": "abc", "changed_settings": {}, "parameters": 1_234_567,
         "updates": max_steps, "epochs": 12.3, "target_words": 98_765,
@@ -118,12 +119,24 @@ def test_runs_are_listed_with_mean_and_spread_over_seeds():
 
 @pytest.mark.parametrize(
     "other",
-    [{"task": "other"}, {"direction": "de-en"}, {"settings_hash": "d"}, {"batches_an_update": 2}],
+    [
+        {"task": "other"},
+        {"direction": "de-en"},
+        {"settings_hash": "d"},
+        {"batches_an_update": 2},
+        {"members": ["a", "b"]},
+    ],
     ids=str,
 )
 def test_runs_that_differ_in_more_than_the_seed_have_no_mean(other):
     found = [record(seed=1), record(seed=2) | other]
     assert "| mean |" not in report.runs_table(found)
+
+
+def test_an_ensemble_names_its_members_and_has_no_seed():
+    found = [record(seed=1), record() | {"name": "both", "members": ["run1", "run2"]}]
+    line = cells(report.runs_table(found), "custom", "en-de", "both")
+    assert line[3:6] == ["run1 + run2", "1,234,567", ""]
 
 
 def test_rows_show_their_scores_beside_the_papers():

@@ -1,0 +1,86 @@
+"""Runs that predict together: made, scored, exported; and what is refused."""
+
+import json
+import shutil
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.translator import Translator
+from dtmt_tf.run import Run
+from tests.end_to_end.conftest import run
+
+pytestmark = pytest.mark.slow
+
+
+def opened(folder):
+    return Run.open(folder, None, folder)
+
+
+def scores_of(folder):
+    return json.loads((folder / "train" / "scores.json").read_text())["test"]
+
+
+@pytest.fixture(scope="module")
+def shelf(workshop, tmp_path_factory):
+    """The run twice, its second copy at other weights: those of its first validation."""
+    folder = tmp_path_factory.mktemp("ensemble") / "custom"
+    for name in ("late", "early"):
+        shutil.copytree(workshop.run_folder, folder / name)
+    checkpoints = opened(folder / "early").checkpoints
+    for step in checkpoints.steps()[-1:]:
+        checkpoints.path(step).unlink()
+    assert opened(folder / "early").newest().step < opened(folder / "late").newest().step
+    return folder
+
+
+def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf):
+    places = ["--task", "custom", "--output-dir", shelf.parent]
+    made = run("ensemble", *places, "late", "early")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout == f"Ensemble of late, early: {shelf / 'ensemble'}\n"
+    united = opened(shelf / "ensemble")
+    united.evaluate("test")
+    scores = scores_of(shelf / "ensemble")
+    members = [opened(shelf / name) for name in ("late", "early")]
+    assert scores["training"]["updates"] == sum(each.newest().step for each in members)
+    assert scores["parameters"] == 2 * scores_of(shelf / "late")["parameters"]
+    version = united.export()
+    lines = (shelf / "ensemble" / "train" / "test.txt").read_text().splitlines()
+    sources, _ = united.corpus.lines("test")
+    assert lines != (shelf / "late" / "train" / "test.txt").read_text().splitlines()
+    assert [text.decode() for text in Translator(version)(sources)[0].numpy()] == lines
+    card = (version / "MODEL_CARD.md").read_text()
+    assert "2 models that predict together" in card
+    command = "python pipelines/ensemble.py --task custom --name ensemble late early"
+    assert f"```\n{command}\n```" in card
+
+
+def test_a_run_twice_is_that_run(shelf):
+    late = opened(shelf / "late")
+    late.united_with([late], shelf / "twins").evaluate("test")
+    late.evaluate("test")
+    texts = [(shelf / name / "train" / "test.txt").read_text() for name in ("late", "twins")]
+    assert texts[0] == texts[1]
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, tmp_path):
+    late, early = opened(shelf / "late"), opened(shelf / "early")
+    before = (shelf / "early" / "train" / "experiment.json").read_bytes()
+    with pytest.raises(UserError, match="early holds a run that was trained"):
+        late.united_with([late], shelf / "early")
+    assert (shelf / "early" / "train" / "experiment.json").read_bytes() == before
+    twins = late.united_with([early], shelf / "both")
+    with pytest.raises(UserError, match="both is an ensemble itself"):
+        late.united_with([twins], shelf / "more")
+    other = shutil.copytree(shelf / "early", shelf / "other")
+    (other / "train" / "target.spm").write_bytes(b"others")
+    with pytest.raises(UserError, match="other has other sub-words than .*late .target.spm"):
+        late.united_with([opened(other)], shelf / "more")
+    shutil.rmtree(other / "train" / "checkpoints")
+    with pytest.raises(UserError, match="no checkpoint. Train first"):
+        late.united_with([opened(other)], shelf / "more")
+    assert not (shelf / "more").exists()
+    result = run("ensemble", "--task", "custom", "--output-dir", shelf.parent, "late", "late")
+    assert result.returncode == 2
+    assert "each once. Received: late late" in result.stderr
