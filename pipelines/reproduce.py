@@ -33,9 +33,11 @@ REFUSED = {  # for all rows
     "training.max_steps": "--max-steps says that",
     "training.seed": "--seeds says that",
     "training.patience": "the rows of a table make all their updates",
-    "training.schedule_decay_start": "it keeps its share of --max-steps",
-    "training.schedule_decay_end": "it keeps its share of --max-steps",
 }
+REFUSED_IF_TIMED = dict.fromkeys(
+    ("training.schedule_decay_start", "training.schedule_decay_end"),
+    "it would not follow the updates of the row of equal minutes; leave that out with --rows",
+)
 SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
 
 
@@ -61,10 +63,11 @@ def command() -> int:
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     args.max_steps = args.max_steps or TASKS[args.task].training.max_steps
-    for setting in args.set:
-        if reason := REFUSED.get(setting.partition("=")[0]):
-            raise UserError(f"{setting} can not be set here: {reason}.")
     rows = _rows(args)
+    refused = REFUSED | (REFUSED_IF_TIMED if any(ROWS[row].time_of for row in rows) else {})
+    for setting in args.set:
+        if reason := refused.get(setting.partition("=")[0]):
+            raise UserError(f"{setting} can not be set here: {reason}.")
     with quiet_stderr():
         from dtmt_tf import models  # noqa: F401
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]

@@ -56,14 +56,6 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf):
     assert f"```\n{command}\n```" in card
 
 
-def test_a_run_twice_is_that_run(shelf):
-    late = opened(shelf / "late")
-    late.united_with([late], shelf / "twins").evaluate("test")
-    late.evaluate("test")
-    texts = [(shelf / name / "train" / "test.txt").read_text() for name in ("late", "twins")]
-    assert texts[0] == texts[1]
-
-
 def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, tmp_path):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     before = (shelf / "early" / "train" / "experiment.json").read_bytes()

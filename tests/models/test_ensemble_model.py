@@ -77,6 +77,17 @@ def test_a_beam_follows_every_members_state(members):
         np.testing.assert_allclose(found.log_probs[:, beam][there], total[there], rtol=1e-4)
 
 
+def test_a_model_twice_is_that_model(members):
+    decoding = DecodingConfig(beam_size=2, extra_length=3)
+    united = Ensemble([members[1], members[1]])
+    one, two = (
+        make_search(model.encode, model.advance, decoding, 1)(SOURCE, None, 2)
+        for model in (members[1], united)
+    )
+    assert np.array_equal(one.ids, two.ids)
+    np.testing.assert_allclose(one.scores, two.scores, atol=1e-5)
+
+
 def test_alignment_gates_and_counts_are_of_all_members(members):
     united = Ensemble(members)
     gates, attention = united.inspect(SOURCE, TARGET)
