@@ -13,9 +13,9 @@ def command() -> int:
     """Opens the members, writes the run that names them."""
     parser = argparse.ArgumentParser(
         description="Make a run out of trained ones that predicts each word by the mean of their\n"
-        "probabilities: better than any of them, and as much slower as they are many.\n"
-        "They lie side by side and share their sub-words: same data.*, other seeds or\n"
-        "models. Evaluate, export and serve it by its name; it reads its members' folders.",
+        "probabilities. They lie side by side and share their sub-words: same data.*,\n"
+        "other seeds or models. Evaluate, export and serve it by its name; it reads its\n"
+        "members' folders.",
         epilog="example:\n"
         "  python pipelines/train.py --task multi30k_ende --name a --set training.seed=1\n"
         "  python pipelines/train.py --task multi30k_ende --name b --set training.seed=2\n"
