@@ -133,6 +133,7 @@ class Run:
         place = self.data_dir, self.cache_dir
         united = Run(self.experiment, folder, *place, self.origins, members)
         united.check_subwords()
+        united.restart()  # scores of an ensemble of other members that had the name
         united.record_settings()
         return united
 

@@ -22,7 +22,7 @@ TASK = Task(
         test=["multi30k/test_2016_flickr"],
         extra_tests=["wmt/newstest2013"],
     ),
-    training=TrainingConfig(  # Multi30k's rates, as many updates; not tuned
+    training=TrainingConfig(  # Multi30k's rates; not tuned
         max_steps=12_000,
         learning_rate=2e-4,
         schedule_replicas=8,

@@ -56,7 +56,18 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf):
     assert f"```\n{command}\n```" in card
 
 
-def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, tmp_path):
+def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
+    late, early = opened(shelf / "late"), opened(shelf / "early")
+    folder = shelf / "changing"
+    scores = late.united_with([early], folder).work / "scores.json"
+    scores.write_text("{}")
+    early.united_with([late], folder)
+    assert not scores.exists()
+    names = [member.folder.name for member in opened(folder).members]
+    assert names == ["early", "late"]
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     before = (shelf / "early" / "train" / "experiment.json").read_bytes()
     with pytest.raises(UserError, match="early holds a run that was trained"):
