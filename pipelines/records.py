@@ -90,6 +90,11 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     found = json.loads((run.work / "scores.json").read_text("utf-8"))
     scores = {split: found[split] for split in splits}
     settled = json.loads((run.work / "experiment.json").read_text("utf-8"))
+    if "machine" not in settled:
+        raise UserError(
+            f"{run.work / 'experiment.json'} is of an earlier version and names no machine. The "
+            "command that trained the run, given once more on that machine, notes it."
+        )
     pairs = run.training_set()
     slices = trained[0].settings["conditions"]["slices"]
     updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
