@@ -111,6 +111,7 @@ class TrainingConfig:
     max_steps: int = 300_000  # optimiser updates
     accumulation_steps: int = 1  # micro-batches in one update, so that 1 device replaces n
     label_smoothing: float = 0.1  # spread evenly over the other words
+    word_dropout_rate: float = 0.0  # words, of source and translation so far, that are not read
     embedding_dropout_rate: float = 0.3
     output_dropout_rate: float = 0.3  # the layer before prediction
     candidate_dropout_rate: float = 0.1  # every cell's candidate, fresh at each step
@@ -141,6 +142,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in (
             "label_smoothing",
+            "word_dropout_rate",
             "embedding_dropout_rate",
             "output_dropout_rate",
             "candidate_dropout_rate",

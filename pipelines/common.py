@@ -75,13 +75,6 @@ def add_folders(group: argparse._ActionsContainer) -> None:
     )
 
 
-STRATEGIES = ("auto", "mirrored", "multiworker")
-CLUSTER_VARIABLE = "TF_CONFIG"
-CLUSTER_EXAMPLE = (
-    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
-)
-
-
 def is_multiworker(name: str) -> bool:
     """Whether several processes are to train together.
 

@@ -42,6 +42,9 @@ class TokenEmbedding(keras.layers.Layer):
         vocab_size: Rows of the table, V.
         dim: Embedding size, E.
         dropout_rate: Fraction of elements dropped in training, in [0, 1).
+        word_dropout_rate: Fraction of words whose row is dropped in training, in [0, 1); signal
+            and bias stay (Sennrich et al., 2016, *Edinburgh Neural Machine Translation Systems for
+            WMT 16*).
         use_positional_signal: Whether positions are marked.
         use_bias: Whether the bias vector exists.
         scale: Factor of row and signal; with `sqrt(E)` the signal is that of Vaswani et al. (2017).
@@ -64,6 +67,7 @@ class TokenEmbedding(keras.layers.Layer):
         dim: int,
         *,
         dropout_rate: float = 0.0,
+        word_dropout_rate: float = 0.0,
         use_positional_signal: bool = True,
         use_bias: bool = True,
         scale: float = 1.0,
@@ -75,6 +79,7 @@ class TokenEmbedding(keras.layers.Layer):
         self.vocab_size: int = vocab_size
         self.dim: int = dim
         self.dropout_rate = dropout_rate
+        self.word_dropout_rate = word_dropout_rate
         self.use_positional_signal = use_positional_signal
         self.use_bias = use_bias
         self.scale = scale
@@ -103,6 +108,9 @@ class TokenEmbedding(keras.layers.Layer):
     def call(self, ids: Any, positions: Any, training: bool = False, seeds: Any = None) -> Any:
         """Looks up, adds, drops."""
         embedded = ops.take(self.table, ids, axis=0)
+        if training and self.word_dropout_rate:
+            ones = ops.ones_like(embedded[..., :1])
+            embedded = embedded * keras.random.dropout(ones, self.word_dropout_rate, seed=seeds)
         if self.use_positional_signal:
             embedded = embedded + positional_signal(positions, self.dim, self.compute_dtype)
         embedded = embedded * self.scale + self.bias

@@ -165,6 +165,7 @@ class DTMT(TranslationModel):
                 vocab_size,
                 config.embedding_dim,
                 dropout_rate=training.embedding_dropout_rate,
+                word_dropout_rate=training.word_dropout_rate,
                 use_positional_signal=config.use_positional_signal,
                 scale=config.embedding_scale,
                 initializer=initializer,

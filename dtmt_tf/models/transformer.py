@@ -147,6 +147,7 @@ class Transformer(TranslationModel):
                 vocab_size,
                 dim,
                 dropout_rate=training.embedding_dropout_rate,
+                word_dropout_rate=training.word_dropout_rate,
                 use_bias=use_bias,
                 scale=dim**0.5,
                 initializer=tables,

@@ -1,5 +1,6 @@
 """One small run through the pipelines, as a user makes it; shared by the tests of this folder."""
 
+import importlib
 import random
 import signal
 import subprocess
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "pipelines"))  # they import each other by name
+
+import common  # noqa: E402
+
 WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
 SETTINGS = [
     *("data.source_language=en", "data.target_language=de", "data.joint_vocabulary=false"),
@@ -37,6 +42,20 @@ def run(script, *arguments, stdin=None):
         text=True,
         timeout=300,
     )
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """Runs a pipeline in this process, at once, up to where it would start TensorFlow."""
+
+    def run_here(script, *arguments):
+        monkeypatch.setattr(sys, "argv", [f"pipelines/{script}.py", *map(str, arguments)])
+        monkeypatch.setattr(common, "start_tensorflow", lambda *_, **__: None)  # it has started
+        with pytest.raises(SystemExit) as end:
+            common.main(importlib.import_module(script).command)
+        return subprocess.CompletedProcess(sys.argv, end.value.code, *capsys.readouterr())
+
+    return run_here
 
 
 def numbers(count, seed, seen):

@@ -21,8 +21,8 @@ def refused(result, *texts):
         assert text in result.stderr
 
 
-def test_show_config_resolves_the_papers_task():
-    result = run("train", "--task", "wmt14_ende", "--show-config")
+def test_show_config_resolves_the_papers_task(here):
+    result = here("train", "--task", "wmt14_ende", "--show-config")
     assert result.returncode == 0, result.stderr
     for line in (
         "model = dtmt4",
@@ -36,8 +36,8 @@ def test_show_config_resolves_the_papers_task():
         assert line in result.stdout.splitlines()
 
 
-def test_dry_run_prints_parameters_memory_and_steps():
-    result = run("train", "--task", "wmt14_ende", "--dry-run")
+def test_dry_run_prints_parameters_memory_and_steps(here):
+    result = here("train", "--task", "wmt14_ende", "--dry-run")
     assert result.returncode == 0, result.stderr
     # the formula of tests/models/test_parameter_counts.py with both vocabularies of 32,000
     assert re.search(r"encoder +44,095,488", result.stdout)
@@ -46,8 +46,8 @@ def test_dry_run_prints_parameters_memory_and_steps():
     assert "8.0e-04 at 400, falling from 25,000, 5.0e-05 at 150,000" in result.stdout
 
 
-def test_absent_corpus_says_what_to_put_where(tmp_path):
-    result = run("train", "--task", "nist_zhen", "--data-dir", tmp_path, "--output-dir", tmp_path)
+def test_absent_corpus_says_what_to_put_where(here, tmp_path):
+    result = here("train", "--task", "nist_zhen", "--data-dir", tmp_path, "--output-dir", tmp_path)
     refused(result, "nist/train.zh was not found", str(tmp_path), "one sentence a line")
 
 
@@ -61,20 +61,24 @@ def test_absent_corpus_says_what_to_put_where(tmp_path):
         (["--set", "model.units=100", "model.num_heads=3"], ["divisible", "100 and 3"]),
         (["--data-dir", "/nowhere"], ["/nowhere is not a directory"]),
         (["--task", "custom"], ["data.train_source", "--set"]),
-        (["--devices", "GPU:7"], ["There is no device GPU:7", "CPU:0"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_mistakes_end_with_code_2_and_advice(arguments, texts, tmp_path):
-    refused(run("train", *arguments, "--output-dir", tmp_path), *texts)
+def test_mistakes_end_with_code_2_and_advice(here, arguments, texts, tmp_path):
+    refused(here("train", *arguments, "--output-dir", tmp_path), *texts)
 
 
-def test_faulty_files_are_named_with_their_lines(tmp_path):
+def test_a_device_that_is_not_there_is_refused_and_those_there_are_named(tmp_path):
+    result = run("train", "--devices", "GPU:7", "--output-dir", tmp_path)
+    refused(result, "There is no device GPU:7", "CPU:0")
+
+
+def test_faulty_files_are_named_with_their_lines(here, tmp_path):
     (tmp_path / "a.en").write_bytes(b"one\ntw\xffo\nthree\n")
     (tmp_path / "a.de").write_bytes(b"eins\nzwei\n")
-    result = run("train", "--task", "custom", "--output-dir", tmp_path, "--set",
-                 f"data.train_source={tmp_path}/a.en",
-                 f"data.train_target={tmp_path}/a.de")  # fmt: skip
+    result = here("train", "--task", "custom", "--output-dir", tmp_path, "--set",
+                  f"data.train_source={tmp_path}/a.en",
+                  f"data.train_target={tmp_path}/a.de")  # fmt: skip
     refused(result, "a.en:2", "UTF-8", "a.de")
     assert not list(tmp_path.rglob("*.spm"))
 

@@ -8,7 +8,6 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.translator import Translator
 from dtmt_tf.run import Run
-from tests.end_to_end.conftest import run
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +33,9 @@ def shelf(workshop, tmp_path_factory):
     return folder
 
 
-def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf):
+def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here):
     places = ["--task", "custom", "--output-dir", shelf.parent]
-    made = run("ensemble", *places, "late", "early")
+    made = here("ensemble", *places, "late", "early")
     assert made.returncode == 0, made.stderr
     assert made.stdout == f"Ensemble of late, early: {shelf / 'ensemble'}\n"
     united = opened(shelf / "ensemble")
@@ -67,7 +66,7 @@ def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
     assert names == ["early", "late"]
 
 
-def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf):
+def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, here):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     before = (shelf / "early" / "train" / "experiment.json").read_bytes()
     with pytest.raises(UserError, match="early holds a run that was trained"):
@@ -84,6 +83,6 @@ def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf):
     with pytest.raises(UserError, match="no checkpoint. Train first"):
         late.united_with([opened(other)], shelf / "more")
     assert not (shelf / "more").exists()
-    result = run("ensemble", "--task", "custom", "--output-dir", shelf.parent, "late", "late")
+    result = here("ensemble", "--task", "custom", "--output-dir", shelf.parent, "late", "late")
     assert result.returncode == 2
     assert "each once. Received: late late" in result.stderr

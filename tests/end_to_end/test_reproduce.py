@@ -112,7 +112,7 @@ def test_tables_and_figure_hold_the_scores(shop):
     assert (folder / "models" / "custom" / "figure3.png").exists()
 
 
-def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
+def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here):
     folder, arguments, *_ = shop
     before = {path: path.stat().st_mtime_ns for path in (folder / "records").glob("*.json")}
     again = run("reproduce", *arguments)
@@ -126,7 +126,7 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
     scores = json.loads((other / "train" / "scores.json").read_text())
     scores["test"]["bleu"] = 99.0  # older than the run
     (other / "train" / "scores.json").write_text(json.dumps(scores))
-    added = run("report", "add", run_folder, other, *places)
+    added = here("report", "add", run_folder, other, *places)
     assert added.returncode == 0, added.stderr
     assert found(folder)["gru0"]["row"] == "gru0"
     bleu = found(folder)["gru0"]["scores"]["test"]["bleu"]
@@ -149,8 +149,8 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop):
     ],
     ids=str,
 )
-def test_mistakes_end_with_code_2_and_advice(arguments, texts):
-    result = run("reproduce", *arguments)
+def test_mistakes_end_with_code_2_and_advice(here, arguments, texts):
+    result = here("reproduce", *arguments)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
     for text in texts:

@@ -63,29 +63,29 @@ def test_translate_reads_and_writes_files(workshop, tmp_path):
     assert lines_of(out) == lines_of(workshop.run_folder / "train" / "test.txt")
 
 
-def test_evaluate_scores_a_run_and_compares_files(workshop, tmp_path):
+def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
     result = run("evaluate", *workshop.arguments, "--split", "validation")
     assert result.returncode == 0, result.stderr
     assert "tok:13a" in result.stdout
     good = workshop.run_folder / "train" / "test.txt"
     bad = tmp_path / "bad.txt"
     bad.write_text("".join(f"{line.partition(' ')[2]}\n" for line in lines_of(good)))
-    result = run("evaluate", "--references", workshop.folder / "test.target",
-                 "--hypotheses", bad, good, "--json", tmp_path / "compared.json")  # fmt: skip
+    result = here("evaluate", "--references", workshop.folder / "test.target",
+                  "--hypotheses", bad, good, "--json", tmp_path / "compared.json")  # fmt: skip
     assert result.returncode == 0, result.stderr
     baseline, system = json.loads((tmp_path / "compared.json").read_text())
     assert system["bleu"] > baseline["bleu"] + 5
     assert system["p_value"] < 0.05
 
 
-def test_decoding_can_be_changed_after_training_and_nothing_else(workshop):
-    greedy = run("evaluate", *workshop.arguments, "--split", "validation",
-                 "--set", "decoding.beam_size=1")  # fmt: skip
+def test_decoding_can_be_changed_after_training_and_nothing_else(workshop, here):
+    greedy = here("evaluate", *workshop.arguments, "--split", "validation",
+                  "--set", "decoding.beam_size=1")  # fmt: skip
     assert greedy.returncode == 0, greedy.stderr
     record = json.loads((workshop.run_folder / "train" / "scores.json").read_text())["validation"]
     assert record["decoding"]["beam_size"] == 1
     assert record["training"]["updates"] == 320
-    refused = run("evaluate", *workshop.arguments, "--set", "model.units=8")
+    refused = here("evaluate", *workshop.arguments, "--set", "model.units=8")
     assert refused.returncode == 2
     assert "the run is trained" in refused.stderr
 

@@ -107,5 +107,19 @@ def test_dropout_acts_on_elements_of_the_sum_in_training_alone(rng):
     np.testing.assert_array_equal(again, dropped)
 
 
+def test_word_dropout_drops_whole_rows_but_neither_signal_nor_bias(rng):
+    embedding = make_embedding(rng, dim=50, word_dropout_rate=0.2)
+    ids, positions = rng.integers(0, 7, size=(20, 30)), np.arange(30)
+    plain = np.asarray(embedding(ids, positions))
+    np.testing.assert_array_equal(plain, embedding(ids, positions, seeds=SeedStream((1, 2))))
+
+    dropped = np.asarray(embedding(ids, positions, training=True, seeds=SeedStream((1, 2))))
+    rows = np.asarray(embedding.table)[ids]
+    rest = plain - rows
+    lost = np.isclose(dropped, rest, atol=1e-6).all(axis=-1)
+    np.testing.assert_allclose(dropped[~lost], (rest + rows / 0.8)[~lost], atol=1e-6)
+    assert abs(np.mean(lost) - 0.2) < 5 * np.sqrt(0.2 * 0.8 / lost.size)
+
+
 def test_a_vocabulary_of_v_words_has_v_rows_and_one_bias(rng):
     assert make_embedding(rng, 50, 24).count_params() == 50 * 24 + 24

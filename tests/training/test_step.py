@@ -56,7 +56,7 @@ def divided(training, devices, steps):
 
 def test_accumulation_makes_the_update_of_a_whole_batch():
     alone, _ = divided(PLAIN, 1, 1)
-    weights, updates = divided(PLAIN, 1, 4)
+    weights, updates = divided(PLAIN, 1, 2)
     np.testing.assert_allclose(weights, alone, atol=2e-5)
     assert all(float(np.linalg.norm(update.gradient_norms)) > CLIPPING for update in updates)
 

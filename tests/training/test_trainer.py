@@ -22,6 +22,7 @@ from dtmt_tf.training import (
     TrainingStep,
     memory,
 )
+from dtmt_tf.training import trainer as trainer_module
 from dtmt_tf.training.diagnosis import first_non_finite
 from tests.data.toy_corpus import encode_letters, make_records
 
@@ -32,10 +33,12 @@ TRAINING = TrainingConfig(  # every dropout on
     validation_steps=100,
     log_steps=10,
     patience=0,
+    word_dropout_rate=0.2,
     embedding_dropout_rate=0.2,
     output_dropout_rate=0.2,
     candidate_dropout_rate=0.2,
 )
+RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
 MODEL = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
 
 
@@ -90,42 +93,33 @@ def weights_of(trainer):
 
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
-    training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9, accumulation_steps=2)
+    training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9)
     whole = make_trainer(tmp_path / "whole", training)
     assert whole.run().exit_code == 0
-    assert 1 < 6 % whole.plan.batches_per_epoch < 14  # 6 is in the middle of an epoch
+    assert 1 < 8 % whole.plan.batches_per_epoch < 14  # 8 is in the middle of an epoch
 
-    first = make_trainer(tmp_path / "parts", training, stop_after=6)
+    first = make_trainer(tmp_path / "parts", training, stop_after=8)
     outcome = first.run()
-    assert (outcome.step, outcome.exit_code) == (6, 128 + signal.SIGINT)
+    assert (outcome.step, outcome.exit_code) == (8, 128 + signal.SIGINT)
     second = make_trainer(tmp_path / "parts", training)
-    assert second.restore() == 6
+    assert second.restore() == 8
     second.run()
 
-    assert first.update.losses == whole.update.losses[:6]
-    assert second.update.losses == whole.update.losses[6:]
+    assert first.update.losses == whole.update.losses[:8]
+    assert second.update.losses == whole.update.losses[8:]
     assert weights_of(second) == weights_of(whole)
     for own, other in zip(second.update.state, whole.update.state, strict=True):
         np.testing.assert_array_equal(own, other)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"embedding_dropout_rate": 0.0},
-        {"output_dropout_rate": 0.0},
-        {"candidate_dropout_rate": 0.0},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_each_dropout_is_on(tmp_path, changed):
+def test_each_dropout_is_on(tmp_path):
     losses = []
-    for name, settings in (("with", {}), ("without", changed)):
-        training = dataclasses.replace(TRAINING, max_steps=1, **settings)
-        trainer = make_trainer(tmp_path / name, training)
+    for off in ({}, *({rate: 0.0} for rate in RATES)):
+        training = dataclasses.replace(TRAINING, max_steps=1, **off)
+        trainer = make_trainer(tmp_path / str(len(losses)), training)
         trainer.run()
         losses.append(trainer.update.losses[0])
-    assert losses[0] != losses[1]
+    assert len(set(losses)) == 5
 
 
 def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
@@ -331,7 +325,8 @@ def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
     assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
 
 
-def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path):
+def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
     training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
     trainer = make_trainer(tmp_path, training)
     bad = {6, 7}
