@@ -17,7 +17,7 @@ SETTINGS = [
 ]
 
 
-def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(tmp_path):
+def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(here, tmp_path):
     seen = set()
     for seed, (name, count) in enumerate(SIZES.items()):
         sides = zip(*numbers(count, seed, seen), strict=True)
@@ -38,7 +38,7 @@ def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(t
     assert (data["source_language"], data["target_language"]) == ("de", "en")
     assert (data["train_source"], data["train_target"]) == (["a.de", "b.de"], ["a.en", "b.en"])
 
-    scored = run("evaluate", *which, "--split", "more", "--set", "data.extra_tests=more")
+    scored = here("evaluate", *which, "--split", "more", "--set", "data.extra_tests=more")
     assert scored.returncode == 0, scored.stderr
     assert scored.stdout.startswith("sentences    5\n")
     assert len((tmp_path / "custom/back/train/more.txt").read_text().splitlines()) == 5

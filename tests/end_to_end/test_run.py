@@ -55,10 +55,10 @@ def test_translate_keeps_lines_and_blank_lines(workshop):
     assert result.stdout.split("\n") == ["drei eins, vier", "", "sieben", ""]
 
 
-def test_translate_reads_and_writes_files(workshop, tmp_path):
+def test_translate_reads_and_writes_files(workshop, here, tmp_path):
     out = tmp_path / "out.de"
     source = workshop.folder / "test.source"
-    result = run("translate", *workshop.arguments, source, "-o", out)
+    result = here("translate", *workshop.arguments, source, "-o", out)
     assert result.returncode == 0, result.stderr
     assert lines_of(out) == lines_of(workshop.run_folder / "train" / "test.txt")
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
-from dtmt_tf.models import DTMTConfig
+from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.training import TrainingStep, make_strategy
 from dtmt_tf.training import loss as loss_module
 from dtmt_tf.training import step as step_module
@@ -25,7 +25,8 @@ PLAIN = TrainingConfig(
 DROPPING = dataclasses.replace(
     PLAIN, embedding_dropout_rate=0.2, output_dropout_rate=0.3, candidate_dropout_rate=0.1
 )
-MODEL = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
+DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
+TRANSFORMER = TransformerConfig(16, 16, 4, 1, 1)
 ROWS = (5, 3, 1, 4)  # ragged: fewer rows than slices, odd numbers
 
 
@@ -39,19 +40,20 @@ def batches():
         yield source, target
 
 
-def train(devices, training, repeats=1):
+def train(devices, training, repeats=1, model=DTMT):
     strategy = make_strategy(multiworker=False, devices=devices)
     with strategy.scope():
-        model = MODEL.build(40, 40, training)
-    step = TrainingStep(model, training, strategy)
+        built = model.build(40, 40, training)
+    step = TrainingStep(built, training, strategy)
     updates = [step(*batch) for _ in range(repeats) for batch in batches()]
-    weights = np.concatenate([v.numpy().ravel() for v in model.trainable_variables])
+    weights = np.concatenate([v.numpy().ravel() for v in built.trainable_variables])
     return weights, updates
 
 
-def divided(training, devices, steps):
+def divided(training, devices, steps, model=DTMT):
     names = [f"CPU:{k}" for k in range(devices)]
-    return train(names, dataclasses.replace(training, accumulation_steps=steps), repeats=5)
+    training = dataclasses.replace(training, accumulation_steps=steps)
+    return train(names, training, repeats=5, model=model)
 
 
 def test_accumulation_makes_the_update_of_a_whole_batch():
@@ -61,15 +63,19 @@ def test_accumulation_makes_the_update_of_a_whole_batch():
     assert all(float(np.linalg.norm(update.gradient_norms)) > CLIPPING for update in updates)
 
 
-def test_two_and_four_devices_make_the_updates_of_one():
-    reference, updates = divided(DROPPING, 1, 4)
-    for devices, steps in ((2, 2), (4, 1)):
-        weights, others = divided(DROPPING, devices, steps)
-        assert len(others) == 20
-        np.testing.assert_allclose(weights, reference, atol=2e-5)
-        for update, other in zip(updates, others, strict=True):
-            assert float(other.tokens) == float(update.tokens)
-            assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-5)
+@pytest.mark.parametrize(
+    ("model", "devices", "steps"),
+    [(DTMT, 2, 1), (TRANSFORMER, 2, 2), (TRANSFORMER, 4, 1)],
+    ids=["DTMT on two", "Transformer on two", "Transformer on four"],
+)
+def test_two_and_four_devices_make_the_updates_of_one(model, devices, steps):
+    reference, updates = divided(DROPPING, 1, devices * steps, model)
+    weights, others = divided(DROPPING, devices, steps, model)
+    assert len(others) == 20
+    np.testing.assert_allclose(weights, reference, atol=2e-5)
+    for update, other in zip(updates, others, strict=True):
+        assert float(other.tokens) == float(update.tokens)
+        assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-5)
 
 
 def test_workers_share_out_the_rows_of_a_batch():
@@ -88,7 +94,7 @@ def test_workers_share_out_the_rows_of_a_batch():
 def test_updates_are_the_twins_clipped_adam():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
-        model = MODEL.build(40, 40, PLAIN)
+        model = DTMT.build(40, 40, PLAIN)
     step = TrainingStep(model, PLAIN, strategy)
     weights = [variable.numpy().astype(float) for variable in model.trainable_variables]
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig, UserError
 from dtmt_tf.data.pipeline import TrainingSet
-from dtmt_tf.models import DTMTConfig
+from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.training import (
     OUT_OF_TIME,
     CheckpointFolder,
@@ -39,7 +39,8 @@ TRAINING = TrainingConfig(  # every dropout on
     candidate_dropout_rate=0.2,
 )
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
-MODEL = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
+DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
+QUICK = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the loop alone is tested
 
 
 def lines(seed):
@@ -64,18 +65,20 @@ class Recorder:
         return update
 
 
-def make_trainer(folder, training=TRAINING, stop_after=None, validate=None, limits=None):
+def make_trainer(
+    folder, training=TRAINING, stop_after=None, validate=None, limits=None, model=QUICK
+):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
-        model = MODEL.build(20, 20, training)
-    step = Recorder(TrainingStep(model, training, strategy), stop_after)
+        built = model.build(20, 20, training)
+    step = Recorder(TrainingStep(built, training, strategy), stop_after)
     records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
     training_set = TrainingSet(records, 16)
     return Trainer(
         step,
         training_set,
         CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
-        Summaries(folder / "tensorboard", [v.path for v in model.trainable_variables]),
+        Summaries(folder / "tensorboard", [v.path for v in built.trainable_variables]),
         validate,
         lambda step: None,
         {"training": dataclasses.asdict(training)} | dict.fromkeys(
@@ -94,14 +97,14 @@ def weights_of(trainer):
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
     training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9)
-    whole = make_trainer(tmp_path / "whole", training)
+    whole = make_trainer(tmp_path / "whole", training, model=DTMT)
     assert whole.run().exit_code == 0
     assert 1 < 8 % whole.plan.batches_per_epoch < 14  # 8 is in the middle of an epoch
 
-    first = make_trainer(tmp_path / "parts", training, stop_after=8)
+    first = make_trainer(tmp_path / "parts", training, stop_after=8, model=DTMT)
     outcome = first.run()
     assert (outcome.step, outcome.exit_code) == (8, 128 + signal.SIGINT)
-    second = make_trainer(tmp_path / "parts", training)
+    second = make_trainer(tmp_path / "parts", training, model=DTMT)
     assert second.restore() == 8
     second.run()
 
@@ -281,7 +284,7 @@ def spoil(trainer, steps):
 
 def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
     training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
-    trainer = make_trainer(tmp_path, training)
+    trainer = make_trainer(tmp_path, training, model=DTMT)
     spoil(trainer, {1})
     kept = []
     step = trainer.update.step.call
@@ -311,7 +314,7 @@ def state_of(trainer):
 
 
 def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
-    trainer = make_trainer(tmp_path)
+    trainer = make_trainer(tmp_path, model=DTMT)
     batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
     assert first_non_finite(trainer.update, *batch, 0) == "none when it was computed again"
     bias = trainer.update.model.readout.logits.bias
@@ -328,7 +331,7 @@ def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
 def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
     training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
-    trainer = make_trainer(tmp_path, training)
+    trainer = make_trainer(tmp_path, training, model=DTMT)
     bad = {6, 7}
     spoil(trainer, bad)
     rates = {}
@@ -350,7 +353,7 @@ def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_pat
     assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
     assert len(rates[6]) == len(rates[7]) == 2
     assert trainer.step == 12
-    again = make_trainer(tmp_path, training)
+    again = make_trainer(tmp_path, training, model=DTMT)
     assert again.restore() == 8
     assert again.rate_factor == 0.5
 
