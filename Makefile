@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine with Python 3.11 to 3.13: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# what is imported is compiled then: half of the time would go into what is not
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
 
 .PHONY: demo test quality load setup setup-dev format lint types check
 
@@ -38,11 +40,11 @@ setup-dev: .venv/.installed-dev
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/.installed: requirements.txt | .venv/bin/pip
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	$(INSTALL) -r requirements.txt
 	@touch $@
 
 .venv/.installed-dev: requirements-dev.txt .venv/.installed
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements-dev.txt
+	$(INSTALL) -r requirements-dev.txt
 	@touch $@
 
 format: setup-dev

@@ -159,6 +159,18 @@ def add_set(
     )
 
 
+def add_devices(group: argparse._ActionsContainer) -> None:
+    """Adds `--devices` to a parser."""
+    group.add_argument(
+        "--devices",
+        nargs="+",
+        default=[],
+        metavar="DEVICE",
+        help="devices to train on, such as GPU:0 GPU:1, or CPU:0 CPU:1 for one on each half of the "
+        "cores (default: all GPUs, or the CPU)",
+    )
+
+
 def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name."""
     from dtmt_tf.tasks import TASKS

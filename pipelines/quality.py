@@ -1,4 +1,4 @@
-"""Trains a task's recommended settings anew; fails if they score below the published mean."""
+"""Trains a task's settings anew; fails if they score below the mean of their records."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ NAME = "quality"  # of the run
 def command() -> int:
     """Trains, scores, compares; returns 1 for a score that is too low."""
     args = _parser().parse_args()
-    common.start_tensorflow()
+    common.start_tensorflow(args.devices)
     from dtmt_tf.run import Run
     from dtmt_tf.session import Session
+    from dtmt_tf.training import make_strategy
 
     experiment, origins = common.experiment(args)
     bleu = published_bleu(records.read_records(args.records), experiment)
     if not bleu:
         raise UserError(
             f"There is no published mean: no record in {args.records} has the present settings of "
-            f"{args.task}. Train them with a few seeds, then name the runs to "
-            "pipelines/report.py add."
+            f"{args.task}{', changed by --set' * bool(args.set)}. Train them with a few seeds, "
+            "then name the runs to pipelines/report.py add."
         )
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    outcome = Session(run).train(restart=True)
+    strategy = make_strategy(multiworker=False, devices=args.devices or None)
+    outcome = Session(run, strategy).train(restart=True)
     if outcome.exit_code:
         return outcome.exit_code
     passed, text = judge(run.evaluate(run.scored_parts[0]).bleu, bleu, args.margin)
@@ -51,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         "less a margin.",
         epilog="examples:\n"
         "  python pipelines/quality.py --data-dir ~/data\n"
+        "  python pipelines/quality.py --devices CPU:0 CPU:1 \\\n"
+        "      --set data.max_tokens_per_batch=640\n"
         "  python pipelines/quality.py --task multi30k_ende --margin 0.5\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -60,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="still passes below the mean (default: %(default)s)")  # fmt: skip
     parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
                         help="one file a run (default: pipelines/results)")  # fmt: skip
-    parser.set_defaults(model=None, name=NAME, set=[])
+    common.add_set(parser, "settings to train with, as in the records")
+    common.add_devices(parser)
+    parser.set_defaults(model=None, name=NAME)
     common.add_folders(parser)
     return parser
 

@@ -29,13 +29,7 @@ def command() -> int:
         "      --set data.train_source=a.en data.train_target=a.de\n",
     )
     common.add_set(parser)
-    parser.add_argument(
-        "--devices",
-        nargs="+",
-        default=[],
-        metavar="DEVICE",
-        help="devices to train on, such as GPU:0 GPU:1 (default: all)",
-    )
+    common.add_devices(parser)
     parser.add_argument(
         "--strategy",
         choices=common.STRATEGIES,

@@ -88,16 +88,16 @@ def test_translate_without_a_model_says_how_to_get_one(tmp_path):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_help_explains_and_gives_an_example(script):
-    result = run(script, "--help")
+def test_help_explains_and_gives_an_example(here, script):
+    result = here(script, "--help")
     assert result.returncode == 0
     assert "example" in result.stdout and f"python pipelines/{script}.py" in result.stdout
 
 
-def test_every_flag_in_the_readme_exists():
+def test_every_flag_in_the_readme_exists(here):
     commands = re.findall(r"python pipelines/(\w+)\.py(.*)", Path(ROOT, "README.md").read_text())
     assert {"train", "translate", "evaluate", "export", "prepare"} <= {name for name, _ in commands}
-    helps = {name: run(name, "--help").stdout for name, _ in commands}
+    helps = {name: here(name, "--help").stdout for name, _ in commands}
     for name, arguments in commands:
         for flag in re.findall(r"--[\w-]+", arguments):
             assert flag in helps[name], f"{name} has no {flag}"

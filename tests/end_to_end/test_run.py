@@ -64,7 +64,7 @@ def test_translate_reads_and_writes_files(workshop, here, tmp_path):
 
 
 def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
-    result = run("evaluate", *workshop.arguments, "--split", "validation")
+    result = here("evaluate", *workshop.arguments, "--split", "validation")
     assert result.returncode == 0, result.stderr
     assert "tok:13a" in result.stdout
     good = workshop.run_folder / "train" / "test.txt"

@@ -3,14 +3,16 @@
 `make quality` does the same at full size.
 """
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from dtmt_tf.data.cldr import render_corpus
-from tests.end_to_end.conftest import ROOT, run
+from dtmt_tf.decoding import translate_lines
+from dtmt_tf.experiment import resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.run import Run
+from dtmt_tf.session import Session
+from dtmt_tf.tasks import TASKS
+from dtmt_tf.training import make_strategy
 
 pytestmark = pytest.mark.slow
 
@@ -27,38 +29,29 @@ BOUNDS = {"bleu": 92.0, "exact_match": 82.0}
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of runs, and what training said."""
-    folder = tmp_path_factory.mktemp("quality")
-    result = subprocess.run(
-        [sys.executable, "pipelines/train.py", "--output-dir", folder, "--set", *SETTINGS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert result.returncode == 0, result.stderr
-    return folder, result.stdout
+    """The run."""
+    task = TASKS["cldr_ende"]
+    experiment, origins = resolve(task, task.model, MODELS[task.model], SETTINGS)
+    folder = tmp_path_factory.mktemp("quality") / task.name / "guard"
+    run = Run(experiment, folder, None, folder / "cache", origins)
+    assert Session(run, make_strategy(False, ["CPU:0"])).train().exit_code == 0
+    return run
 
 
 def test_a_short_training_reaches_its_score(trained):
-    folder, said = trained
-    path = folder / "cldr_ende" / "dtmt_tiny" / "train" / "scores.json"
-    scores = json.loads(path.read_text())["test"]
-    assert scores["num_sentences"] == 1000
+    scores = trained.evaluate("test")
+    assert scores.num_sentences == 1000
     for name, bound in BOUNDS.items():
-        assert scores[name] >= bound, said
+        assert getattr(scores, name) >= bound, scores
 
 
 def test_much_padding_changes_no_translation(trained):
     # Training has little padding, to which a model without the attention's mask gets used: it
     # scores BLEU 95.3. Beside a line of 150 digits, 37 of its 100 translations stay.
-    folder, _ = trained
     lines = render_corpus("en", "de", {"test": 100})["test"][0]
-    path = folder / "cldr_ende" / "dtmt_tiny" / "train" / "test.txt"
-    alone = path.read_text(encoding="utf-8").split("\n")[:100]
-    text = "".join(f"{line}\n" for line in [*lines, "7" * 150])
-    result = run("translate", "--output-dir", folder, "--batch-size", "101", stdin=text)
-    assert result.returncode == 0, result.stderr
-    beside = result.stdout.split("\n")[:100]
-    same = sum(a == b for a, b in zip(alone, beside, strict=True))
+    model, _ = trained.best_model()
+    translate = trained.translate_function(model)
+    alone, _ = translate_lines(lines, translate, 100)
+    beside, _ = translate_lines([*lines, "7" * 150], translate, 101)
+    same = sum(a == b for a, b in zip(alone, beside, strict=False))
     assert same >= 98  # a tie may fall the other way

@@ -49,8 +49,9 @@ def night(tmp_path, monkeypatch):
                 return types.SimpleNamespace(bleu=bleu)
 
         class Session:
-            def __init__(self, run):
+            def __init__(self, run, strategy):
                 assert isinstance(run, Run)
+                done.append(strategy.extended.worker_devices)
 
             def train(self, restart):
                 done.append("train from scratch" if restart else "train")
@@ -58,7 +59,7 @@ def night(tmp_path, monkeypatch):
 
         monkeypatch.setattr(dtmt_tf.run, "Run", Run)
         monkeypatch.setattr(dtmt_tf.session, "Session", Session)
-        monkeypatch.setattr(quality.common, "start_tensorflow", lambda: None)  # it runs already
+        monkeypatch.setattr(quality.common, "start_tensorflow", lambda devices: None)  # it runs
         places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
         monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])
         done.clear()
@@ -87,11 +88,21 @@ def test_a_score_below_the_mean_less_the_margin_fails(night, capsys, bleu, argum
 
 def test_the_recommended_settings_are_trained_from_scratch_under_a_name_of_their_own(night):
     night(bleu=40.0)
-    (experiment, folder), *steps = night.done
+    (experiment, folder), devices, *steps = night.done
+    assert len(devices) == 4  # all there are
     assert experiment == settings()
     assert experiment.training.seed == 1
     assert folder == night.folder / "runs" / "multi30k_ende_tok" / "quality"
     assert steps == ["train from scratch", "test"]
+
+
+def test_records_of_changed_settings_are_the_measure_of_those(night):
+    changed = ["--devices", "CPU:0", "CPU:1", "--set", "model.encoder_depth=2"]
+    assert night(*changed, bleu=89.1) == 0
+    assert night(*changed, bleu=88.9) == 1
+    (experiment, _), devices, *_ = night.done
+    assert experiment.model.encoder_depth == 2
+    assert [name.rpartition("/")[2] for name in devices] == ["device:CPU:0", "device:CPU:1"]
 
 
 def test_a_stopped_training_is_not_judged(night):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 
 import numpy as np
@@ -38,6 +39,7 @@ TRAINING = TrainingConfig(  # every dropout on
     output_dropout_rate=0.2,
     candidate_dropout_rate=0.2,
 )
+SHORT = dataclasses.replace(TRAINING, max_steps=1)
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
 DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
 QUICK = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the loop alone is tested
@@ -89,6 +91,18 @@ def make_trainer(
         128,
         limits or Limits(),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def after_one(tmp_path_factory):
+    """Makes folders in which a training has made one update."""
+    made = tmp_path_factory.mktemp("one")
+    make_trainer(made, SHORT).run()
+
+    def copy(folder):
+        return shutil.copytree(made, folder, dirs_exist_ok=True)
+
+    return copy
 
 
 def weights_of(trainer):
@@ -144,31 +158,27 @@ def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
     assert second.update.losses == whole.update.losses[3:]
 
 
-def test_another_corpus_or_division_is_refused(tmp_path):
-    short = dataclasses.replace(TRAINING, max_steps=1)
-    make_trainer(tmp_path, short).run()
-    other = make_trainer(tmp_path, short)
+def test_another_corpus_or_division_is_refused(after_one, tmp_path):
+    other = make_trainer(after_one(tmp_path), SHORT)
     other.settings["conditions"]["slices"] = 2
     with pytest.raises(UserError, match="conditions.slices: 1 -> 2"):
         other.restore()
     assert other.settings["conditions"]["corpus"] == other.training_set.fingerprint
 
 
-def test_changed_settings_are_refused_and_listed(tmp_path):
-    make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=1)).run()
-    changed = make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=1, clip_norm=1.0))
+def test_changed_settings_are_refused_and_listed(after_one, tmp_path):
+    changed = make_trainer(after_one(tmp_path), dataclasses.replace(SHORT, clip_norm=1.0))
     with pytest.raises(UserError, match=r"training.clip_norm: 5.0 -> 1.0"):
         changed.restore()
 
 
 def test_a_checkpoint_of_an_earlier_version_goes_on_with_the_defaults(tmp_path):
-    short = dataclasses.replace(TRAINING, max_steps=1)
-    first = make_trainer(tmp_path, short)
+    first = make_trainer(tmp_path, SHORT)
     del first.settings["training"]["r_drop_alpha"]  # which that version did not have
     first.run()
-    assert make_trainer(tmp_path, short).restore() == 1
+    assert make_trainer(tmp_path, SHORT).restore() == 1
     with pytest.raises(UserError, match=r"training.r_drop_alpha: 0.0 -> 5.0"):
-        make_trainer(tmp_path, dataclasses.replace(short, r_drop_alpha=5.0)).restore()
+        make_trainer(tmp_path, dataclasses.replace(SHORT, r_drop_alpha=5.0)).restore()
 
 
 def test_training_ends_when_bleu_no_longer_rises(tmp_path):
@@ -370,8 +380,8 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
         trainer.rehearse()
 
 
-def test_changes_that_are_allowed_are_accepted(tmp_path):
-    make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=1)).run()
+def test_changes_that_are_allowed_are_accepted(after_one, tmp_path):
+    after_one(tmp_path)
     changed = dataclasses.replace(TRAINING, max_steps=2, clip_norm=1.0)
     with pytest.raises(UserError, match="--allow-changes training.max_steps training.clip_norm"):
         make_trainer(tmp_path, changed).restore()
