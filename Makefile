@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11 to 3.13: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-# what is imported is compiled then: half of the time would go into what is not
+# byte code of all that is installed would take half of pip's time; little of it is ever imported
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
 
 .PHONY: demo test quality load setup setup-dev format lint types check

@@ -53,8 +53,6 @@ def _parser() -> argparse.ArgumentParser:
         "less a margin.",
         epilog="examples:\n"
         "  python pipelines/quality.py --data-dir ~/data\n"
-        "  python pipelines/quality.py --devices CPU:0 CPU:1 \\\n"
-        "      --set data.max_tokens_per_batch=640\n"
         "  python pipelines/quality.py --task multi30k_ende --margin 0.5\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

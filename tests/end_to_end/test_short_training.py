@@ -53,5 +53,5 @@ def test_much_padding_changes_no_translation(trained):
     translate = trained.translate_function(model)
     alone, _ = translate_lines(lines, translate, 100)
     beside, _ = translate_lines([*lines, "7" * 150], translate, 101)
-    same = sum(a == b for a, b in zip(alone, beside, strict=False))
+    same = sum(a == b for a, b in zip(alone, beside[:-1], strict=True))
     assert same >= 98  # a tie may fall the other way
