@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # byte code of all that is installed would take half of pip's time; little of it is ever imported
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
+# without byte code, as container images often ask for, each start compiles TensorFlow anew: 7 s
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quality load setup setup-dev format lint types check
 
