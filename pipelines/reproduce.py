@@ -71,6 +71,7 @@ def command() -> int:
     with quiet_stderr():
         from dtmt_tf import models  # noqa: F401
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
+    shared = series(args)
     if args.plan:
         print(f"{args.task}, preset {args.preset}, seeds {' '.join(map(str, args.seeds))}\n")
         costs.show({job.row: job.experiment for job in jobs}, len(args.seeds))
@@ -82,7 +83,7 @@ def command() -> int:
             logger.info("%s: done, %s", progress, job.record)
             continue
         logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
-        code = _in_process(functools.partial(_work, args, job.row, job.seed))
+        code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
         if code > 128:
             print(f"Stopped in row {k} of {len(jobs)}; the same command goes on.", file=sys.stderr)
             return code
@@ -197,11 +198,18 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
     """
     model, sizes = MODELS["dtmt"][args.preset]
     overrides = [*budget(args.task, args.max_steps), *sizes, *args.set]
+    try:
+        experiment = _resolve(args.task, model, overrides)[0]
+    except UserError as error:
+        raise UserError(
+            f"{error}\n--set is for all rows and takes what a DTMT has. What makes one row stands "
+            "in pipelines/rows.py."
+        ) from error
     return {
         "preset": args.preset,
         "max_steps": args.max_steps,
         "set": args.set,
-        "hash": records.settings_hash(_resolve(args.task, model, overrides)[0]),
+        "hash": records.settings_hash(experiment),
     }
 
 
@@ -249,13 +257,13 @@ def _in_process(function: Any) -> int:
     return code if code >= 0 else 128 - code  # killed by a signal
 
 
-def _work(args: argparse.Namespace, row: str, seed: int) -> None:
+def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> None:
     """Trains, scores and records a row; ends the process."""
     os.setpgrp()
-    common.main(functools.partial(_train, args, row, seed))
+    common.main(functools.partial(_train, args, row, seed, shared))
 
 
-def _train(args: argparse.Namespace, row: str, seed: int) -> int:
+def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:
     common.start_tensorflow()
     from dtmt_tf.run import Run
     from dtmt_tf.session import Session
@@ -266,7 +274,7 @@ def _train(args: argparse.Namespace, row: str, seed: int) -> int:
     outcome = Session(run).train()
     if outcome.exit_code:
         return outcome.exit_code
-    record = records.make_record(run, row, series(args))
+    record = records.make_record(run, row, shared)
     records.write_record(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))

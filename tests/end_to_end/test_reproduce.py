@@ -146,6 +146,10 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
         (["--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
         (["--table", "3", "--set", "training.seed=9"], ["--seeds"]),
         (["--table", "3", "--set", "training.patience=5"], ["all their updates"]),
+        (
+            ["--table", "1", "--rows", "transformer", "--set", "model.pre_norm=true"],
+            ["Unknown setting 'model.pre_norm'", "all rows", "pipelines/rows.py"],
+        ),
         (["--table", "1", "--set", "training.schedule_decay_end=5"], ["equal minutes", "--rows"]),
     ],
     ids=str,
