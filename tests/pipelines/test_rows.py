@@ -67,6 +67,14 @@ def test_the_small_transformer_has_the_parameters_of_the_small_dtmt4():
     assert abs(transformer / dtmt - 1) < 0.001
 
 
+def test_the_small_transformer_alone_has_rates_of_its_own():
+    small, large = (experiment("transformer", preset=preset) for preset in ("small", "paper"))
+    dtmt = experiment("lgru4").training
+    assert small.model.pre_norm and not large.model.pre_norm
+    assert (small.training.learning_rate, small.training.output_dropout_rate) == (2.5e-4, 0)
+    assert large.training == dtmt == experiment("lgru4", preset="paper").training
+
+
 def test_small_rows_differ_in_what_they_say():
     base, other = experiment("lgru4").model, experiment("lgru4-shallow_query").model
     assert (base.units, base.initializer_range) == (256, 0.1)
