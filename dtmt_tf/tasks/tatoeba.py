@@ -8,7 +8,7 @@ from dtmt_tf.tasks.language_pair import language_pair
 LANGUAGES = {"de": ("German", "deu"), "fr": ("French", "fra"), "zh": ("Chinese", "cmn")}
 
 DATA = DataConfig(source_vocab_size=8000, max_length=80, max_tokens_per_batch=2560)
-CHINESE = dataclasses.replace(DATA, character_coverage=0.9995)
+CHINESE = dataclasses.replace(DATA, character_coverage=0.9995, max_tokens_per_batch=1280)
 
 # Multi30k's rates and a longer schedule; neither is tuned on this corpus
 TRAINING = TrainingConfig(
@@ -54,10 +54,11 @@ TATOEBA = (
         CHINESE,
         dataclasses.replace(
             TRAINING,
-            max_steps=3000,  # a seventh of the sentences
-            schedule_decay_start=12_000,
-            schedule_decay_end=24_000,
-            validation_steps=150,
+            max_steps=2000,  # a seventh of the sentences
+            schedule_decay_start=8_000,
+            schedule_decay_end=16_000,
+            validation_steps=500,
+            ema_decay=0.998,
         ),
     ),
 )
