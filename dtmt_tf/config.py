@@ -249,6 +249,7 @@ class Task:
     model: str  # recommended preset
     data: DataConfig
     training: TrainingConfig
+    replicas: int = 1  # devices times accumulation steps whose batches an update is meant to read
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     files: tuple[RemoteFile, ...] = ()

@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dtmt_tf.config import (
@@ -172,6 +173,23 @@ def defaults(model_class: type[ModelConfig]) -> dict[str, Any]:
     kinds = {**_KINDS, "model": model_class}
     values = {name: dataclasses.asdict(kind()) for name, kind in kinds.items()}
     return dict(json.loads(json.dumps(values)))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Returns what a run's `experiment.json` holds: `settings`, `origins` and more.
+
+    Raises:
+        UserError: If it is damaged.
+    """
+    try:
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        _ = record["settings"]["model_name"], record["origins"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged ({type(error).__name__}: {error}). The command that made the run "
+            "writes it anew when it goes on."
+        ) from error
+    return record
 
 
 def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Experiment:

@@ -6,8 +6,14 @@ import tensorflow as tf
 
 from dtmt_tf.data.batch import bucket_bounds
 from dtmt_tf.experiment import Experiment
+from dtmt_tf.tasks import TASKS
 
 BYTES = 4  # float32
+
+
+def batches_an_update(experiment: Experiment) -> int:
+    """How many batches an update reads: as many as its task is meant for, or accumulation asks."""
+    return max(TASKS[experiment.task].replicas, experiment.training.accumulation_steps)
 
 
 def dry_run(experiment: Experiment) -> str:
@@ -51,9 +57,8 @@ def dry_run(experiment: Experiment) -> str:
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
         "  sentences        "
         + " ".join(f"{max(1, data.max_tokens_per_batch // bound):>5}" for bound in bounds[::4]),
-        f"  the schedule is made for {n} replicas; fewer devices make the same batch by",
-        f"  --set training.accumulation_steps=A, with devices x A = {n} (now A = "
-        f"{training.accumulation_steps})",
+        f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",
+        f"  --set training.accumulation_steps=A (now A = {training.accumulation_steps})",
         "",
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
         f"  rate {training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "

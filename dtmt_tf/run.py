@@ -24,7 +24,7 @@ from dtmt_tf.data.statistics import table
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
-from dtmt_tf.experiment import Experiment, from_dict, to_dict, with_overrides
+from dtmt_tf.experiment import Experiment, from_dict, read_record, to_dict, with_overrides
 from dtmt_tf.export import Endpoints, release, sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.machine import machine
@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
 MOST_SHOWN = 10_000  # pairs that samples are chosen from
-CHANGEABLE = ("decoding.", "evaluation.", "training.average", "data.extra_tests")  # when trained
+AVERAGES = "training.average"  # settings of how checkpoints are averaged
+CHANGEABLE = ("decoding.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
 
 
 class Run:
@@ -95,7 +96,7 @@ class Run:
         path = folder / "train" / "experiment.json"
         if not path.exists():
             raise UserError(f"{folder} holds no run. pipelines/train.py makes one.")
-        record = json.loads(path.read_text("utf-8"))
+        record = read_record(path)
         values = record["settings"]
         if values["model_name"] not in MODELS:
             raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
@@ -107,11 +108,11 @@ class Run:
                     "training.average* and data.extra_tests can still be set."
                 )
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
-        members = [
-            cls.open(folder.parent / name, data_dir, cache_dir)
-            for name in record.get("members", ())
-        ]
-        return cls(experiment, folder, data_dir, cache_dir, origins, members)
+        place = data_dir, cache_dir
+        averages = [text for text in overrides if text.startswith(AVERAGES)]  # each member's own
+        names = record.get("members", ())
+        members = [cls.open(folder.parent / name, *place, averages) for name in names]
+        return cls(experiment, folder, *place, origins, members)
 
     def united_with(self, others: Sequence[Run], folder: Path) -> Run:
         """Makes a run, beside this one, that predicts with this one and others together.
@@ -124,14 +125,13 @@ class Run:
         """
         members = [self, *others]
         path = folder / "train" / "experiment.json"
-        if path.exists() and "members" not in json.loads(path.read_text("utf-8")):
+        if path.exists() and "members" not in read_record(path):
             raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
         for member in members:
             if member.members:
                 raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
             member.newest()
-        place = self.data_dir, self.cache_dir
-        united = Run(self.experiment, folder, *place, self.origins, members)
+        united = Run(self.experiment, folder, self.data_dir, self.cache_dir, self.origins, members)
         united.check_subwords()
         united.restart()  # scores of an ensemble of other members that had the name
         united.record_settings()
@@ -227,17 +227,17 @@ class Run:
             training.seed,
         )
 
-    def record_settings(self) -> None:
+    def record_settings(self, trained: bool = False) -> None:
         """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.
 
-        The samples are pairs that an exported model is warmed up with; export needs no corpus.
+        The samples are pairs that an exported model is warmed up with; export needs no corpus. If
+        all updates are made (`trained`), versions and machine stay those that made them.
         """
-        versions = {name: metadata.version(name) for name in PACKAGES}
-        record = {
-            **self._settings(),
-            "versions": {"python": platform.python_version(), **versions},
-            "machine": machine(),
-        }
+        versions = {"python": platform.python_version()}
+        versions |= {name: metadata.version(name) for name in PACKAGES}
+        present = {"versions": versions, "machine": machine()}
+        former = self._read("experiment.json") if trained else {}
+        record = {**self._settings(), **present, **{k: former[k] for k in present if k in former}}
         if self.members:
             record["members"] = [member.folder.name for member in self.members]
         write_json(self.work / "experiment.json", record)

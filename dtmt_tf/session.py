@@ -19,6 +19,7 @@ from dtmt_tf.training import (
     Summaries,
     Trainer,
     TrainingStep,
+    finished,
     is_chief,
     make_strategy,
     multiplies_bfloat16,
@@ -124,7 +125,7 @@ class Session:
         )
         done = trainer.restore()
         if self.chief:
-            run.record_settings()
+            run.record_settings(finished(run.experiment.training, done, trainer.history))
         logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
         logger.info(
             "%s parameters; %s updates an epoch; %s",

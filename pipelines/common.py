@@ -88,10 +88,10 @@ def is_multiworker(name: str) -> bool:
     if name == "mirrored" or (name == "auto" and not text):
         return False
     try:
-        cluster = json.loads(text)["cluster"]
-        index = json.loads(text)["task"]["index"]
+        cluster = dict(json.loads(text)["cluster"])
+        task = json.loads(text)["task"]
         workers = [*cluster.get("chief", []), *cluster["worker"]]
-        workers[int(index)]
+        cluster[task["type"]][int(task["index"])]
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise UserError(
             f"{CLUSTER_VARIABLE} should name the workers and which of them this is, such as\n"
@@ -116,8 +116,13 @@ def start_tensorflow(
         multiworker: Whether devices are left to a strategy that must be the first to see them.
 
     Raises:
-        UserError: If one of the devices is not there.
+        UserError: If one of the devices is not there, or named twice, or not to be named.
     """
+    if multiworker and devices:
+        raise UserError("--devices is for one machine; several workers use all they have.")
+    names = [name.upper() for name in devices]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"--devices names {twice[0]} twice.")
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
     with quiet_stderr():
         import tensorflow as tf

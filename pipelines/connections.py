@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -49,6 +50,9 @@ class Connection(Protocol):
 class GrpcConnection:
     """Sends requests over gRPC, with the server's own stubs.
 
+    What gRPC's library would write to standard error by itself is silenced, unless the environment
+    sets GRPC_VERBOSITY: a failed request is told of anyway.
+
     Args:
         address: Host and port, such as `"localhost:8500"`.
         model: Name under which the server has the model.
@@ -60,6 +64,7 @@ class GrpcConnection:
     """
 
     def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC starts
         try:
             with quiet_stderr():  # the stubs import TensorFlow
                 import grpc

@@ -22,6 +22,7 @@ def command() -> int:
         metavar="NAME",
         help="train, validation, test or one of data.extra_tests (default: %(default)s)",
     )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
     group = parser.add_argument_group("files instead of a run")
     group.add_argument("--references", type=Path, metavar="FILE", help="the right translations")
     group.add_argument(
@@ -36,7 +37,6 @@ def command() -> int:
         default="13a",
         help="sacreBLEU tokenizer; none for tokenised text (default: %(default)s)",
     )
-    group.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args()
     common.start_tensorflow()
@@ -56,6 +56,10 @@ def command() -> int:
     if args.hypotheses or args.references:
         if not (args.hypotheses and args.references):
             raise UserError("--hypotheses and --references go together.")
+        if args.set:
+            raise UserError("--set is for runs; of files, --tokenize is all that can be set.")
+        if len(set(args.hypotheses)) < len(args.hypotheses):
+            raise UserError("--hypotheses names a file twice; there is nothing to compare.")
         references = read_lines(args.references)
         systems = {str(path): read_lines(path) for path in args.hypotheses}
         if len(systems) > 1:

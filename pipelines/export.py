@@ -12,7 +12,7 @@ def command() -> int:
         "takes and returns strings. The version is the next free number.",
         "example:\n  python pipelines/export.py --task multi30k_ende\n",
     )
-    common.add_set(parser, "change decoding.*, evaluation.* or training.average*")
+    common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args()
     common.start_tensorflow()
 

@@ -17,7 +17,7 @@ from costs import LENGTH
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
-from dtmt_tf.plan import dry_run
+from dtmt_tf.plan import batches_an_update, dry_run
 
 UPDATES = 3  # measured of each length
 FILL = 0.9  # of a batch's positions that are target words: `corpora.LENGTHS` in their buckets
@@ -94,7 +94,9 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     data = experiment.data
     training = dataclasses.replace(experiment.training, accumulation_steps=pieces)
     sizes = corpora.sizes(experiment)
-    step = updates.training_step(dataclasses.replace(experiment, training=training), sizes)
+    device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+    one = dataclasses.replace(experiment, training=training)
+    step = updates.training_step(one, sizes, devices=[device])
     model: Any = step.model
     random = np.random.default_rng(0)
     found = []
@@ -123,7 +125,7 @@ def report(
 ) -> str:
     """Returns a table of what was measured, and the hours that follow from it."""
     data, training = experiment.data, experiment.training
-    tokens, replicas = data.max_tokens_per_batch, training.schedule_replicas
+    tokens, batches = data.max_tokens_per_batch, batches_an_update(experiment)
     lines = [
         f"measured here: the batch of one replica, {tokens:,} tokens, in pieces: "
         f"{measurement.pieces}",
@@ -137,17 +139,15 @@ def report(
             f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
         )
     ordinary = measurement.updates[-1]
-    words = training.max_steps * replicas * tokens * FILL
-    hours = [
-        ("here, one replica after the other", training.max_steps * replicas * ordinary.seconds)
-    ]
+    words = training.max_steps * batches * tokens * FILL
+    hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
     if devices:
         number, rate = devices
         hours.append((f"{number:g} devices of {rate:,.0f} target words/s", words / (number * rate)))
     lines += [
         f"  peak memory of the process {measurement.peak:.1f} GiB",
         "",
-        f"{training.max_steps:,} updates of {replicas} x {tokens:,} tokens, "
+        f"{training.max_steps:,} updates of {batches} x {tokens:,} tokens, "
         f"{FILL:.0%} of them target words: {words:.2e} words",
     ]
     lines += [f"  {name:<44} {seconds / 3600:>12,.1f} hours" for name, seconds in hours]

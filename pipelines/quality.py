@@ -28,16 +28,18 @@ def command() -> int:
     from dtmt_tf.training import make_strategy
 
     experiment, origins = common.experiment(args)
-    bleu = published_bleu(records.read_records(args.records), experiment)
+    strategy = make_strategy(multiworker=False, devices=args.devices or None)
+    batches = strategy.num_replicas_in_sync * experiment.training.accumulation_steps
+    bleu = published_bleu(records.read_records(args.records), experiment, batches)
     if not bleu:
         raise UserError(
             f"There is no published mean: no record in {args.records} has the present settings of "
-            f"{args.task}{', changed by --set' * bool(args.set)}. Train them with a few seeds, "
-            "then name the runs to pipelines/report.py add."
+            f"{args.task}{', changed by --set' * bool(args.set)}, and updates of {batches} batches "
+            "(--devices). Train them with a few seeds, then name the runs to pipelines/report.py "
+            "add."
         )
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    strategy = make_strategy(multiworker=False, devices=args.devices or None)
     outcome = Session(run, strategy).train(restart=True)
     if outcome.exit_code:
         return outcome.exit_code
@@ -53,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "less a margin.",
         epilog="examples:\n"
         "  python pipelines/quality.py --data-dir ~/data\n"
-        "  python pipelines/quality.py --task multi30k_ende --margin 0.5\n",
+        "  python pipelines/quality.py --margin 0.5 --data-dir ~/data\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
@@ -69,14 +71,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def published_bleu(found: Iterable[Record], experiment: Experiment) -> list[float]:
-    """Returns the BLEU of all records of these settings, whatever their seed; not of ensembles."""
-    wanted = records.settings_hash(experiment)
-    return [
-        record["scores"][record["part"]]["bleu"]
+def published_bleu(found: Iterable[Record], experiment: Experiment, batches: int) -> list[float]:
+    """Returns the BLEU of one record of each seed that has these settings; not of ensembles.
+
+    Args:
+        found: All records.
+        experiment: The settings.
+        batches: Batches that an update reads, on all devices together.
+    """
+    wanted: tuple[str, int, list[str]] = (records.settings_hash(experiment), batches, [])
+    by_seed = {
+        record["seed"]: record["scores"][record["part"]]["bleu"]
         for record in found
-        if record["settings_hash"] == wanted and not record["members"]
-    ]
+        if (record["settings_hash"], record["batches_an_update"], record["members"]) == wanted
+    }
+    return list(by_seed.values())
 
 
 def judge(bleu: float, published: list[float], margin: float) -> tuple[bool, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,6 +156,61 @@ def _sentences(run: Run, part: str) -> dict[str, str]:
     return {name: " ".join(map(str, values)) for name, values in columns.items()}
 
 
+def corpus(record: Record) -> tuple[str, str]:
+    """Returns what tells the sentences that a run was scored on from others: their lengths."""
+    sentences = record["sentences"]
+    return sentences["source_words"], sentences["reference_length"]
+
+
+def check_same(path: Path, known: Record, run: Run) -> None:
+    """Sees to it that a record is replaced by one of the same training alone.
+
+    Raises:
+        UserError: If the run has another seed, other settings or other members.
+    """
+    present = {
+        "seed": run.experiment.training.seed,
+        "settings_hash": settings_hash(run.experiment),
+        "members": [member.folder.name for member in run.members],
+    }
+    if known and present != {name: known[name] for name in present}:
+        raise UserError(
+            f"{path} is the record of a run with another seed, or other settings, and of the same "
+            "name. Train with --name, or remove the record."
+        )
+
+
+def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
+    """Returns the records of a series by row.
+
+    Raises:
+        UserError: If two are of the same row and seed, or were scored on different sentences.
+    """
+    rows: dict[str, list[Record]] = {}
+    for record in group:
+        if corpus(record) != corpus(group[0]):
+            raise UserError(
+                f"{group[0]['name']} and {record['name']} were scored on different sentences. "
+                "Remove the records of the older corpus."
+            )
+        rows.setdefault(record["row"], []).append(record)
+    for row, runs in rows.items():
+        if len({run["seed"] for run in runs}) < len(runs):
+            names = ", ".join(run["name"] for run in runs)
+            raise UserError(f"{row} has two records of one seed: {names}. Remove an old one.")
+    return rows
+
+
+def series_title(record: Record) -> str:
+    """Returns what the rows of a record's series share, for the head of a table."""
+    series = record["series"]
+    shared = f"; {' '.join(series['set'])}" if series["set"] else ""
+    budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
+    if (batches := record["batches_an_update"]) > 1:
+        budget += f" of {batches} batches"
+    return f"{budget}{shared} (settings {series['hash']})"
+
+
 def counts_of(record: Record) -> Counts:
     """Returns BLEU's counts of the sentences of the part compared, `[N, 10]`."""
     import numpy as np
@@ -184,12 +239,20 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Reads all records of runs in a folder, by name."""
-    return [
-        read_record(path)
+    """Reads all records of runs in a folder, by name.
+
+    Raises:
+        UserError: If one is damaged, or of something else.
+    """
+    found = {
+        path: read_record(path)
         for path in sorted(folder.glob("*.json"))
         if not path.name.startswith(BENCHMARK)
-    ]
+    }
+    for path, record in found.items():
+        if "settings_hash" not in record:
+            raise UserError(f"{path} is no record of a run. Move it elsewhere.")
+    return list(found.values())
 
 
 def read_speeds(folder: Path) -> list[Record]:

@@ -60,6 +60,7 @@ def command() -> int:
             run = Run.open(folder, common.data_dir(args), common.cache_dir())
             path = args.records / f"{run.experiment.task}-{folder.resolve().name}.json"
             known = records.read_record(path) if path.exists() else {}
+            records.check_same(path, known, run)
             record = records.make_record(run, known.get("row", ""), known.get("series"))
             records.write_record(path, record)
             print(f"Record: {path}")
@@ -131,7 +132,7 @@ def runs_table(found: Sequence[Record]) -> str:
         (record for record in found if not record["row"]),
         lambda record: (
             *(record["task"], record["direction"], record["model"], record["settings_hash"]),
-            *(record["batches_an_update"], tuple(record["members"])),
+            *(record["batches_an_update"], tuple(record["members"]), records.corpus(record)),
         ),
     )
     used = [record for group in groups.values() for record in group]
@@ -151,8 +152,9 @@ def runs_table(found: Sequence[Record]) -> str:
                 f"{record['target_words_per_second']:,.0f}", record["machine"]["threads"],
                 record["beam_size"], *(_bleu([record], split) for split in splits),
             ))  # fmt: skip
-        if len(group) > 1:
-            means = (_bleu(group, split) for split in splits)
+        by_seed = {record["seed"]: record for record in group}  # a seed twice counts once
+        if len(by_seed) > 1:
+            means = (_bleu(list(by_seed.values()), split) for split in splits)
             lines.append((task, direction, "", model, "", "mean", *[""] * 7, *means))
     settings = [
         f"- {', '.join(record['name'] for record in group)} of {task}: "
@@ -175,7 +177,7 @@ def runs_table(found: Sequence[Record]) -> str:
 
 def rows_table(table: Table, group: Sequence[Record]) -> str:
     """Returns a table of the paper for records that share a series, and its comparisons."""
-    by_row = _by_row(group)
+    by_row = records.by_row(group)
     splits = _splits(group)
     head = ("row", "parameters", "updates", "seeds", "words/s", "threads",
             *(f"{split} BLEU" for split in splits), "paper's BLEU")  # fmt: skip
@@ -256,7 +258,7 @@ def _curves(table: Table, group: Sequence[Record]) -> tuple[list[int], dict[str,
     bounds = [
         bound for bound in range(0, int(words.max()), STEP) if (words > bound).sum() >= FEWEST
     ]
-    by_row = _by_row(group)
+    by_row = records.by_row(group)
     curves = {}
     for row, (label, _) in table.rows.items():
         if runs := by_row.get(row):
@@ -314,32 +316,13 @@ def _groups(found: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, 
     return groups
 
 
-def _by_row(group: Iterable[Record]) -> dict[str, list[Record]]:
-    """Returns the records of a series by row.
-
-    Raises:
-        UserError: If two are of the same row and seed.
-    """
-    by_row = _groups(group, lambda record: record["row"])
-    for row, runs in by_row.items():
-        if len({run["seed"] for run in runs}) < len(runs):
-            names = ", ".join(run["name"] for run in runs)
-            raise UserError(f"{row} has two records of one seed: {names}. Remove an old one.")
-    return by_row
-
-
 def _series(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list[Record]]:
     """Returns the records of a table's rows, apart by task and by what its rows share."""
-
-    def key(record: Record) -> tuple[str, str]:
-        series = record["series"]
-        common_settings = f"; {' '.join(series['set'])}" if series["set"] else ""
-        budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
-        if (batches := record["batches_an_update"]) > 1:
-            budget += f" of {batches} batches"
-        return record["task"], f"{budget}{common_settings} (settings {series['hash']})"
-
-    return _groups((record for record in found if record["row"] in table.rows), key)
+    groups = _groups(
+        (record for record in found if record["row"] in table.rows),
+        lambda record: (record["task"], record["series"]["hash"], record["batches_an_update"]),
+    )
+    return {(task, records.series_title(group[0])): group for (task, *_), group in groups.items()}
 
 
 def _each_series(

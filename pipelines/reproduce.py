@@ -76,6 +76,7 @@ def command() -> int:
         print(f"{args.task}, preset {args.preset}, seeds {' '.join(map(str, args.seeds))}\n")
         costs.show({job.row: job.experiment for job in jobs}, len(args.seeds))
         return 0
+    report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
         job = _job(args, job.row, job.seed, timed=True)
@@ -84,6 +85,11 @@ def command() -> int:
             continue
         logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
         code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
+        if code == 128 + signal.SIGKILL:
+            raise UserError(
+                f"{job.row} was killed. Memory may have run out: --set "
+                "data.max_tokens_per_batch=N training.accumulation_steps=A reads as much in less."
+            )
         if code > 128:
             print(f"Stopped in row {k} of {len(jobs)}; the same command goes on.", file=sys.stderr)
             return code
@@ -230,7 +236,8 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
             f"The updates of {row} follow from the minutes of {ROWS[row].time_of} and "
             f"{ROWS[row].speed_of}, which ran on different machines:\n"
             f"  {slow['machine']}\n  {fast['machine']}\n"
-            "Run both on the same one."
+            f"Remove their records from {args.records} and their folders from "
+            f"{args.output_dir / args.task}, then run both on the same machine."
         )
     return round(fast["updates"] * slow["seconds_in_updates"] / fast["seconds_in_updates"])
 

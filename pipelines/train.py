@@ -77,6 +77,8 @@ def command() -> int:
     parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")
     args = parser.parse_args()
+    if args.plan_for and args.plan is None:
+        parser.error("--plan-for goes with --plan")
 
     from dtmt_tf.experiment import show
     from dtmt_tf.tasks import TASKS

@@ -36,7 +36,7 @@ ALLOWED = {
         *("config", "errors", "files", "quiet", "text", "decoding", "models"),
         "cells:products_in",
     },
-    "plan": {"experiment", "data"},
+    "plan": {"experiment", "data", "tasks"},
     "run": {  # where the rooms meet; only pipelines import it
         *("config", "experiment", "errors", "files", "machine", "tasks", "text", "data"),
         *("models", "decoding", "training", "evaluation", "export"),

@@ -71,7 +71,7 @@ def format_comparison(records: Sequence[SystemScore]) -> str:
         records: The records of `compare_systems`, the baseline first.
 
     Returns:
-        A table without a final newline. Names too long for it end in an ellipsis.
+        A table without a final newline. Names too long for it begin with an ellipsis.
     """
     headings = ("BLEU", "change", "mean and 95% interval", "p-value")
     widths = (8, 9, 24, 11)
@@ -83,7 +83,7 @@ def format_comparison(records: Sequence[SystemScore]) -> str:
     for record in records:
         name = record.name
         if len(name) > name_width:
-            name = name[: name_width - 3] + "..."
+            name = "..." + name[3 - name_width :]  # paths differ at their ends
         is_baseline = record.p_value is None
         cells = (
             f"{record.bleu:.2f}",

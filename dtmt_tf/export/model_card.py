@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.export.signatures import SIGNATURES
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
-_SEARCH = ("beam_size", "length_penalty", "extra_length")
+_SEARCH = ("precision", "beam_size", "length_penalty", "extra_length")
 
 
 def model_card(
@@ -45,7 +47,7 @@ def model_card(
     """
     settings, origins = record["settings"], record["origins"]
     data = settings["data"]
-    search = {key: settings["decoding"][key] for key in _SEARCH}
+    search = _search(settings["decoding"])
     values = {
         key: _without_folders(settings[section][setting])
         for key in origins
@@ -84,6 +86,12 @@ def model_card(
     }
 
 
+def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a search; one that an earlier version did not have is its default."""
+    defaults = dataclasses.asdict(DecodingConfig())
+    return {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+
+
 def _without_folders(value: Any) -> Any:
     """Returns a setting with absolute paths, alone or in a list, cut to their names."""
     if isinstance(value, list):
@@ -96,7 +104,7 @@ def _score(
     score: Mapping[str, Any], search: Mapping[str, Any], checkpoints: list[int]
 ) -> dict[str, Any]:
     """Returns one split's scores, and whether they are the exported model's."""
-    scored_with = {key: score["decoding"][key] for key in _SEARCH}
+    scored_with = _search(score["decoding"])
     return {
         "bleu": round(score["bleu"], 2),
         "signature": score["bleu_signature"],

@@ -18,16 +18,22 @@ class Translator:
         folder: A version's folder, with `saved_model.pb`.
 
     Raises:
-        UserError: If there is no model.
+        UserError: If there is no model, or it is damaged or does not translate.
     """
 
     def __init__(self, folder: Path) -> None:
         if not (folder / "saved_model.pb").exists():
             raise UserError(f"{folder} holds no SavedModel. pipelines/export.py makes one.")
         self.folder = folder
-        with quiet_stderr():  # the sub-words announce their empty normalisation
-            self._model = tf.saved_model.load(str(folder))
-        self._signature = self._model.signatures["serving_default"]
+        try:
+            with quiet_stderr():  # the sub-words announce their empty normalisation
+                self._model = tf.saved_model.load(str(folder))
+            self._signature = self._model.signatures["serving_default"]
+        except (OSError, KeyError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}). "
+                "pipelines/export.py makes one."
+            ) from error
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Translates strings `[B]`; returns translations and scores, `[B]` each."""

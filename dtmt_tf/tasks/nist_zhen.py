@@ -14,6 +14,7 @@ TASK = Task(
     name="nist_zhen",
     description="NIST Chinese-English, the paper's settings (2 GPUs); the files are your own",
     model="dtmt4",
+    replicas=2,
     data=language_pair(
         DataConfig(
             joint_vocabulary=False,

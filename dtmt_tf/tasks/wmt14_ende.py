@@ -6,6 +6,7 @@ TASK = Task(
     name="wmt14_ende",
     description="WMT14 English-German, the paper's settings (8 GPUs, BLEU 28.70 on newstest2014)",
     model="dtmt4",
+    replicas=8,
     data=DataConfig(
         source_language="en",
         target_language="de",

@@ -13,6 +13,7 @@ TASK = Task(
     name="wmt14_enfr",
     description="WMT14 English-French, the paper's settings (8 GPUs)",
     model=ENDE.model,
+    replicas=8,
     data=dataclasses.replace(ENDE.data, target_language="fr", tfds_name="wmt14_translate/fr-en"),
     training=dataclasses.replace(
         ENDE.training,

@@ -7,6 +7,7 @@ Otherwise than there:
   tests, such as their newstest2014 and 2015;
 - SentencePiece makes 90,000 joint sub-words of raw text, in place of 90,000 merges of truecased
   tokens;
+- sentences of more than 50 sub-words, which training leaves out, are translated in parts;
 - a batch holds 80 sentences where they are longest, and more where they are shorter;
 - scores are divided by ((5 + length) / 6), not by the length.
 """

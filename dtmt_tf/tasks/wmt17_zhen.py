@@ -15,6 +15,7 @@ TASK = Task(
     name="wmt17_zhen",
     description="WMT17 Chinese-English, the corpus of Hao et al. (2019), for a Transformer",
     model="transformer_base",
+    replicas=8,
     data=DataConfig(
         source_language="zh",
         target_language="en",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STATUS, MEMINFO = Path("/proc/self/status"), Path("/proc/meminfo")
-LIMIT, USED = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
+CONTAINER = Path("/sys/fs/cgroup")
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def no_more_than_there_is() -> Iterator[None]:
         yield
         return
     former = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _kilobytes(STATUS, "VmData") * 1024 + available()
+    limit = _number(STATUS, "VmData:") * 1024 + available()
     resource.setrlimit(resource.RLIMIT_DATA, (limit, former[1]))
     try:
         yield
@@ -34,12 +34,17 @@ def no_more_than_there_is() -> Iterator[None]:
 
 def available() -> int:
     """Returns the bytes that a process can still take, on Linux."""
-    free = _kilobytes(MEMINFO, "MemAvailable") * 1024
-    if LIMIT.exists() and (limit := LIMIT.read_text().strip()).isdigit():
-        free = min(free, int(limit) - int(USED.read_text()))
-    return free
+    free = _number(MEMINFO, "MemAvailable:") * 1024
+    limit = CONTAINER / "memory.max"
+    if limit.exists() and (most := limit.read_text().strip()).isdigit():
+        used = int((CONTAINER / "memory.current").read_text())
+        # files that were read count as used, but the system gives their room back
+        cached = sum(_number(CONTAINER / "memory.stat", f"{kind}_file")
+                     for kind in ("active", "inactive"))  # fmt: skip
+        free = min(free, int(most) - used + cached)
+    return max(0, free)
 
 
-def _kilobytes(path: Path, name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
+def _number(path: Path, name: str) -> int:
+    found = re.search(rf"^{name}\s+(\d+)", path.read_text(), re.MULTILINE)
     return int(found[1]) if found else 0

@@ -37,7 +37,3 @@ class DTMTSchedule(keras.optimizers.schedules.LearningRateSchedule):
         decay = n * ops.power(2 * n, (s - n * t) / (e - s))
         rate = self.training.learning_rate * ops.minimum(ops.minimum(warmup, n), decay)
         return ops.maximum(rate, self.training.learning_rate_floor)
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings."""
-        return {"training": self.training}

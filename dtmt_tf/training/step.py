@@ -17,6 +17,7 @@ from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.training.loss import disagreement, smoothed_cross_entropy
 from dtmt_tf.training.optimizer import ReducedAdam
+from dtmt_tf.training.strategy import worker_number
 
 
 class Update(NamedTuple):
@@ -60,10 +61,8 @@ class TrainingStep:
         self.training = training
         self.strategy = strategy
         self.slices = strategy.num_replicas_in_sync * training.accumulation_steps
-        resolver = strategy.cluster_resolver
-        worker = resolver.task_id if resolver and resolver.cluster_spec().jobs else 0
         self.own_slices = len(strategy.extended.worker_devices) * training.accumulation_steps
-        self.first_slice = worker * self.own_slices
+        self.first_slice = worker_number(strategy) * self.own_slices
         with strategy.scope():
             self.optimizer = ReducedAdam(training)
             self.optimizer.build(model.trainable_variables)
@@ -112,6 +111,9 @@ class TrainingStep:
     def restore(self, weights: Mapping[str, np.ndarray], state: Sequence[np.ndarray]) -> None:
         """Takes over `translating_weights` and `state` of another time.
 
+        Where only one of the two times has moving averages, going on takes those weights that
+        training had, and new averages start from them.
+
         Raises:
             UserError: If they are of another model.
         """
@@ -119,8 +121,14 @@ class TrainingStep:
         variables = self.model.trainable_variables
         for average, variable in zip(self.optimizer.averages, variables, strict=False):
             average.assign(variable.value)
-        raw = variables if self.optimizer.averages else []
-        for variable, value in zip((*self.optimizer.variables, *raw), state, strict=True):
+        moments = self.optimizer.variables
+        raw = variables if len(state) > len(moments) else []
+        if len(state) != len(moments) + len(raw):
+            raise UserError(
+                f"The optimiser's state is of another model: {len(state)} values, "
+                f"{len(moments)} or {len(moments) + len(variables)} expected."
+            )
+        for variable, value in zip((*moments, *raw), state, strict=True):
             variable.assign(value)
 
     @contextlib.contextmanager

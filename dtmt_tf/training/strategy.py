@@ -25,6 +25,19 @@ def make_strategy(
     return tf.distribute.MirroredStrategy(devices, sums)
 
 
+def worker_number(strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of this process among all workers, as TensorFlow numbers their replicas.
+
+    A `chief`, where TF_CONFIG has one, comes before the workers.
+    """
+    resolver = strategy.cluster_resolver
+    jobs = resolver.cluster_spec().as_dict() if resolver else {}
+    if not jobs:
+        return 0
+    before = len(jobs.get("chief", ())) if resolver.task_type == "worker" else 0
+    return before + int(resolver.task_id)
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes files."""
     return bool(strategy.extended.should_checkpoint)

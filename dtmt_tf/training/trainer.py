@@ -179,7 +179,9 @@ class Trainer:
         )
 
     def rehearse(self) -> None:
-        """Makes an update of the largest batch there can be, and leaves all as it was.
+        """Makes an update of a whole batch of the longest pairs, and leaves all as it was.
+
+        BPE-dropout, which lengthens what is stored, is left out of it.
 
         Raises:
             UserError: If memory does not suffice, naming the settings to change.

@@ -43,6 +43,7 @@ def test_dry_run_prints_parameters_memory_and_steps(here):
     assert re.search(r"encoder +44,095,488", result.stdout)
     assert re.search(r"total +205,407,552", result.stdout)
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert "an update is meant to read 8, devices x A" in result.stdout
     assert "8.0e-04 at 400, falling from 25,000, 5.0e-05 at 150,000" in result.stdout
 
 
@@ -61,6 +62,7 @@ def test_absent_corpus_says_what_to_put_where(here, tmp_path):
         (["--set", "model.units=100", "model.num_heads=3"], ["divisible", "100 and 3"]),
         (["--data-dir", "/nowhere"], ["/nowhere is not a directory"]),
         (["--task", "custom"], ["data.train_source", "--set"]),
+        (["--plan-for", "8", "5000"], ["--plan-for goes with --plan"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -85,6 +87,32 @@ def test_faulty_files_are_named_with_their_lines(here, tmp_path):
 
 def test_translate_without_a_model_says_how_to_get_one(tmp_path):
     refused(run("translate", "--output-dir", tmp_path, stdin="x\n"), "pipelines/export.py")
+
+
+def test_damaged_files_of_a_run_are_named(here, tmp_path):
+    record = tmp_path / "cldr_ende" / "mine" / "train" / "experiment.json"
+    record.parent.mkdir(parents=True)
+    for content in ("{", "[]", "{}"):
+        record.write_text(content)
+        result = here("evaluate", "--output-dir", tmp_path, "--name", "mine")
+        refused(result, f"{record} is damaged", "The command that made the run")
+    (tmp_path / "saved_model.pb").write_bytes(b"no model")
+    result = here("translate", "--saved-model", tmp_path)
+    refused(result, f"{tmp_path} holds no SavedModel that could be loaded", "export.py")
+
+
+def test_a_file_is_not_compared_with_itself(here, tmp_path):
+    files = [tmp_path / name for name in ("references", "hypotheses")]
+    for path in files:
+        path.write_text("one\n")
+    result = here("evaluate", "--references", files[0], "--hypotheses", files[1], files[1])
+    refused(result, "names a file twice")
+
+
+def test_settings_of_runs_are_refused_for_files(here, tmp_path):
+    result = here("evaluate", "--references", tmp_path / "a", "--hypotheses", tmp_path / "b",
+                  "--set", "evaluation.lowercase=true")  # fmt: skip
+    refused(result, "--set is for runs", "--tokenize")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -55,6 +55,19 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here):
     assert f"```\n{command}\n```" in card
 
 
+def test_how_weights_are_averaged_reaches_the_members(shelf):
+    late, early = opened(shelf / "late"), opened(shelf / "early")
+    late.united_with([early], shelf / "averaged")
+    change = ["training.average=last", "training.average_count=2", "decoding.beam_size=3"]
+    united = Run.open(shelf / "averaged", None, shelf / "averaged", change)
+    for each in (united, *united.members):
+        assert (each.experiment.training.average, each.experiment.training.average_count) == (
+            "last",
+            2,
+        )
+    assert len(united.best_model()[1]) > 2
+
+
 def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     folder = shelf / "changing"

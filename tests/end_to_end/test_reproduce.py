@@ -9,8 +9,12 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.evaluation import score_hypotheses
+from dtmt_tf.run import Run
+from dtmt_tf.session import Session
+from dtmt_tf.training import make_strategy
 from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
 
 pytestmark = pytest.mark.slow
@@ -116,8 +120,12 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     caplog.set_level("INFO")
     folder, arguments, *_ = shop
     before = {path: path.stat().st_mtime_ns for path in (folder / "records").glob("*.json")}
+    report = folder / "RESULTS.md"
+    text = report.read_text(encoding="utf-8")
+    report.write_text(text.replace("| ShallowRNMT: GRU |", "| lost |"), encoding="utf-8")
     again = here("reproduce", *arguments)
     assert again.returncode == 0, again.stderr
+    assert report.read_text(encoding="utf-8") == text
     assert caplog.text.count(": done, custom-") == 2
     assert {path: path.stat().st_mtime_ns for path in before} == before
     (run_folder,) = (folder / "models" / "custom").glob("gru0-*")
@@ -135,6 +143,51 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     start = "| custom | en-de | other |"
     (line,) = [line for line in text.splitlines() if line.startswith(start)]
     assert line.endswith(f"| {bleu:.2f} |")
+
+
+def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
+    folder = shop[0]
+    (known,) = (folder / "records").glob("custom-gru0-*")
+    before = known.read_text()
+    known.write_text(json.dumps(json.loads(before) | {"seed": 2}))
+    places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
+    result = here("report", "add", *(folder / "models" / "custom").glob("gru0-*"), *places)
+    assert result.returncode == 2
+    assert "another seed" in result.stderr and "--name" in result.stderr
+    assert json.loads(known.read_text())["seed"] == 2
+    known.write_text(before)
+
+
+def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkeypatch):
+    switch = "enable_op_determinism"  # would hold for all later tests of this process
+    monkeypatch.setattr(tf.config.experimental, switch, lambda: None)
+    (run_folder,) = (shop[0] / "models" / "custom").glob("gru0-*")
+    folder = tmp_path / "custom" / "later"
+    shutil.copytree(run_folder, folder)
+    path = folder / "train" / "experiment.json"
+    settled = json.loads(path.read_text())
+    elsewhere = {"processor": "another", "threads": 99, "gpus": 0}
+    path.write_text(json.dumps(settled | {"machine": elsewhere}))
+    outcome = Session(Run.open(folder, None, tmp_path), make_strategy(False, ["CPU:0"])).train()
+    assert (outcome.exit_code, outcome.step) == (0, UPDATES)
+    assert json.loads(path.read_text())["machine"] == elsewhere
+    assert json.loads(path.read_text())["settings"] == settled["settings"]
+
+
+def test_a_report_without_a_place_for_tables_is_found_before_training(shop, here, tmp_path):
+    arguments = [*shop[1], "--report", tmp_path / "none.md", "--records", tmp_path / "none"]
+    result = here("reproduce", *arguments)
+    assert result.returncode == 2
+    assert "none.md was not found" in result.stderr
+
+
+def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, tmp_path):
+    import reproduce
+
+    monkeypatch.setattr(reproduce, "_in_process", lambda function: 128 + signal.SIGKILL)
+    result = here("reproduce", *shop[1], "--records", tmp_path)
+    assert result.returncode == 2
+    assert "gru0 was killed. Memory may have run out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -38,15 +38,18 @@ def corpus(tmp_path_factory):
     return settings
 
 
-def start(folder, settings, *arguments, worker=None, ports=()):
-    """Starts a training; as one of two workers, if told so."""
+def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False):
+    """Starts a training; as one of two workers, if told so, the first of which may be a chief."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     environment.pop("TF_CONFIG", None)
     if worker is not None:
-        workers = [f"localhost:{port}" for port in ports]
-        environment["TF_CONFIG"] = json.dumps(
-            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": worker}}
-        )
+        first, second = (f"localhost:{port}" for port in ports)
+        jobs = {"worker": [first, second]}
+        task = {"type": "worker", "index": worker}
+        if with_chief:
+            jobs = {"chief": [first], "worker": [second]}
+            task = {"type": ("chief", "worker")[worker], "index": 0}
+        environment["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": task})
     command = [
         *(sys.executable, "pipelines/train.py", "--task", "custom", "--model", MODEL),
         *("--name", "toy", "--output-dir", str(folder / "models"), *arguments),
@@ -66,9 +69,9 @@ def free_ports():
     return ports
 
 
-def start_both(folder, settings):
+def start_both(folder, settings, with_chief=False):
     ports = free_ports()
-    return [start(folder, settings, worker=k, ports=ports) for k in range(2)]
+    return [start(folder, settings, worker=k, ports=ports, with_chief=with_chief) for k in range(2)]
 
 
 def weights(folder):
@@ -114,7 +117,7 @@ def test_a_worker_that_is_killed_is_missed(missed):
 
 def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, missed):
     folder, _ = missed
-    for worker, process in enumerate(start_both(folder, corpus)):
+    for worker, process in enumerate(start_both(folder, corpus, with_chief=True)):
         assert process.wait(timeout=240) == 0, (folder / f"log-{worker}").read_text()
     assert "resuming after update 10" in (folder / "log-0").read_text()
     assert np.abs(alone).max() > 0.1

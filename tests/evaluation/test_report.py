@@ -52,7 +52,7 @@ def test_comparison_is_a_table_below_which_stands_the_signature():
         "system                          BLEU   change   mean and 95% interval    p-value",
         "-" * 80,
         "one checkpoint                 40.00 baseline            39.98 ± 1.23",
-        "average of the last ten c...   41.02    +1.02            41.00 ± 1.20     0.0123",
+        "... the last ten checkpoints   41.02    +1.02            41.00 ± 1.20     0.0123",
         "  signature  nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|",
         "             version:2.6.0",
     ]

@@ -23,6 +23,9 @@ SCORE = {
 }
 
 
+SEARCH = {"precision": "float32", "beam_size": 4, "length_penalty": 0.6, "extra_length": 50}
+
+
 def record_of(*overrides, task=TASK):
     experiment, origins = resolved(*overrides, task=task)
     return {"settings": to_dict(experiment), "origins": origins, "versions": VERSIONS}
@@ -57,7 +60,7 @@ def test_the_card_is_what_json_gives_back():
         "model": "toy8",
         "members": [],
         "parameters": 8953232,
-        "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50},
+        "decoding": SEARCH,
         "limits": {"longest_part": 100},
         "seed": 1,
         "checkpoints": [2700, 2850],
@@ -76,7 +79,7 @@ def test_the_card_is_what_json_gives_back():
             "seed": 1,
             "updates": 2850,
             "target_words": 123456,
-            "decoding": {"beam_size": 4, "length_penalty": 0.6, "extra_length": 50},
+            "decoding": SEARCH,
             "checkpoints": [2700, 2850],
             "of_this_model": True,
         }
@@ -154,17 +157,20 @@ def test_a_corpus_that_is_no_file_is_named():
     "change",
     [
         {"decoding": {**SCORE["decoding"], "beam_size": 8}},
+        {"decoding": {**SCORE["decoding"], "precision": "bfloat16"}},
         {"checkpoint_steps": [2850]},
     ],
 )
 def test_scores_of_another_model_are_marked(change):
     card = card_of(record_of(), {"validation": SCORE, "test": {**SCORE, **change}})
     assert [score["of_this_model"] for score in card["scores"].values()] == [True, False]
-    beam, updates = (8, "2,700, 2,850") if "decoding" in change else (4, "2,850")
+    search = SEARCH | change.get("decoding", {})
+    updates = "2,700, 2,850" if "decoding" in change else "2,850"
     text = section(card, "Scores")
     assert (
-        f"- test was scored with beam size {beam}, length penalty 0.6, extra length 50 and the "
-        f"mean of updates {updates}, unlike this export."
+        f"- test was scored with precision {search['precision']}, beam size {search['beam_size']}, "
+        "length penalty 0.6, extra length 50 and the mean of updates "
+        f"{updates}, unlike this export."
     ) in text
     assert "validation was scored" not in text
 
@@ -200,8 +206,8 @@ def test_the_text_says_what_the_model_is():
     assert "changed sides" not in card_text(card_of(record_of()))
     assert section(card, "Limits").splitlines() == [
         "- longest part: 100",
-        "- Fixed at export: beam size 4, length penalty 0.6, extra length 50 (sub-words that a "
-        "translation may have more than its source).",
+        "- Fixed at export: precision float32, beam size 4, length penalty 0.6, extra length 50 "
+        "(sub-words that a translation may have more than its source).",
     ]
     training = section(card, "How it was trained")
     assert f"```\n{card['command']}\n```" in training

@@ -1,5 +1,6 @@
 """How commands end."""
 
+import json
 from pathlib import Path
 
 import common
@@ -54,6 +55,34 @@ def test_mistakes_and_what_the_system_refuses_end_with_code_2(tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "error: not so"
     assert "No such file" in said[1] and "absent" in said[1]
+
+
+@pytest.mark.parametrize(
+    "cluster, task, several",
+    [
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 1}, True),
+        ({"chief": ["a:1"], "worker": ["b:1"]}, {"type": "worker", "index": 0}, True),
+        ({"chief": ["a:1"], "worker": ["b:1"]}, {"type": "worker", "index": 1}, None),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": 0}, False),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": 1}, None),
+        ({"worker": ["a:1"]}, {"type": "chief", "index": 0}, None),
+        (["a:1", "b:1"], {"type": "worker", "index": 0}, None),
+    ],
+)
+def test_a_cluster_is_read_or_refused_with_an_example(monkeypatch, cluster, task, several):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    if several is None:
+        with pytest.raises(UserError, match=r"(?s)TF_CONFIG should name the workers.*Received"):
+            common.is_multiworker("auto")
+    else:
+        assert common.is_multiworker("auto") == several
+
+
+def test_devices_that_can_not_be_had_are_refused_before_anything_starts():
+    with pytest.raises(UserError, match="names CPU:1 twice"):
+        common.start_tensorflow(["CPU:0", "CPU:1", "cpu:1"])
+    with pytest.raises(UserError, match="for one machine"):
+        common.start_tensorflow(["CPU:0"], multiworker=True)
 
 
 def test_a_fault_of_ours_keeps_its_traceback():

@@ -39,14 +39,10 @@ def experiment(name="dtmt1"):
 def made(monkeypatch):
     """Notes each update: sentences, length, target words, slices."""
     notes = []
-    strategy = tf.distribute.MirroredStrategy
-    monkeypatch.setattr(
-        tf.distribute, "MirroredStrategy", lambda devices, *options: strategy(["CPU:0"], *options)
-    )
 
     class Noted:
-        def __init__(self, *arguments):
-            self.step = make(*arguments)
+        def __init__(self, *arguments, **options):
+            self.step = make(*arguments, **options)
             self.model = self.step.model
 
         def __call__(self, *batch):
@@ -59,7 +55,8 @@ def made(monkeypatch):
     return notes
 
 
-def test_three_updates_of_each_length_read_a_whole_batch_in_pieces(made):
+def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two_devices(made):
+    assert len(tf.config.list_logical_devices("CPU")) > 1
     measurement = planning.measure(experiment(), 2)
     assert made == [(4, 32, 128, 2)] * 3 + [(5, 24, 120, 2)] * 3
     assert [(one.sentences, one.length) for one in measurement.updates] == [(4, 32), (5, 24)]
@@ -82,7 +79,7 @@ def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
     def short(*batch):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory")
 
-    monkeypatch.setattr(updates, "training_step", lambda *_: type("", (), {
+    monkeypatch.setattr(updates, "training_step", lambda *_, devices: type("", (), {
         "model": None, "__call__": staticmethod(short)})())  # fmt: skip
     assert planning.measure(experiment(), 1) is None
 
@@ -97,10 +94,20 @@ def test_hours_follow_from_updates_words_and_rates():
         "5 x 24 1.50 80 4 0.3",
         "peak memory of the process 1.2 GiB",
         # 300,000 updates of 8 batches of 1.5 seconds; 300,000 x 8 x 128 x 0.9 words, 1,000 a second
-        "here, one replica after the other 1,000.0 hours",
+        "here, one batch after the other 1,000.0 hours",
         "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words",
         "10 devices of 100 target words/s 76.8 hours",
     }
+
+
+@pytest.mark.parametrize(("pieces", "words"), [(1, "1.42e+07"), (4, "5.70e+07")])
+def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces, words):
+    settings = ["training.max_steps=12360", f"training.accumulation_steps={pieces}"]
+    recipe = resolve(
+        TASKS["multi30k_ende"], "dtmt_small", MODELS["dtmt_small"], settings
+    )[0]  # fmt: skip
+    text = planning.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
+    assert f"updates of {pieces} x 1,280 tokens, 90% of them target words: {words} words" in text
 
 
 class Pool:

@@ -15,6 +15,8 @@ import dtmt_tf.run
 import dtmt_tf.session
 from dtmt_tf.errors import UserError
 
+ONE = ("--devices", "CPU:0")  # there are four
+
 
 def settings(*overrides, task="multi30k_ende_tok", model=None):
     names = argparse.Namespace(task=task, model=model, set=list(overrides))
@@ -24,7 +26,8 @@ def settings(*overrides, task="multi30k_ende_tok", model=None):
 def record(experiment, bleu):
     seed, hash_ = experiment.training.seed, records.settings_hash(experiment)
     scores = {"validation": {"bleu": 1.0}, "test": {"bleu": bleu}}
-    return {"seed": seed, "settings_hash": hash_, "part": "test", "scores": scores, "members": []}
+    return {"seed": seed, "settings_hash": hash_, "part": "test", "scores": scores, "members": [],
+            "batches_an_update": 1}  # fmt: skip
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def night(tmp_path, monkeypatch):
     for seed, bleu in ((1, 39.0), (2, 40.0), (3, 41.0)):
         published = record(settings(f"training.seed={seed}"), bleu)
         (tmp_path / f"{seed}.json").write_text(json.dumps(published))
-    other = record(settings("model.encoder_depth=2"), 90.0)
+    other = record(settings("model.encoder_depth=2"), 90.0) | {"batches_an_update": 2}
     (tmp_path / "other.json").write_text(json.dumps(other))
 
     def call(*arguments, bleu=0.0, exit_code=0):
@@ -80,16 +83,16 @@ def night(tmp_path, monkeypatch):
     ],
 )
 def test_a_score_below_the_mean_less_the_margin_fails(night, capsys, bleu, arguments, code):
-    assert night(*arguments, bleu=bleu) == code
+    assert night(*ONE, *arguments, bleu=bleu) == code
     line = capsys.readouterr().out
     assert f"BLEU {bleu:.2f}, published mean 40.00 of 3 runs" in line
     assert ("FAILED" in line) == bool(code)
 
 
 def test_the_recommended_settings_are_trained_from_scratch_under_a_name_of_their_own(night):
-    night(bleu=40.0)
+    night(*ONE, bleu=40.0)
     (experiment, folder), devices, *steps = night.done
-    assert len(devices) == 4  # all there are
+    assert len(devices) == 1
     assert experiment == settings()
     assert experiment.training.seed == 1
     assert folder == night.folder / "runs" / "multi30k_ende_tok" / "quality"
@@ -106,13 +109,18 @@ def test_records_of_changed_settings_are_the_measure_of_those(night):
 
 
 def test_a_stopped_training_is_not_judged(night):
-    assert night(bleu=40.0, exit_code=130) == 130
+    assert night(*ONE, bleu=40.0, exit_code=130) == 130
     assert "test" not in night.done
 
 
 def test_without_a_published_mean_nothing_is_trained(night):
     with pytest.raises(UserError, match="no published mean.* multi30k_ende"):
-        night("--task", "multi30k_ende", bleu=40.0)
+        night(*ONE, "--task", "multi30k_ende", bleu=40.0)
+    with pytest.raises(UserError, match="updates of 4 batches"):  # the records' are of one
+        night(bleu=40.0)
+    accumulated = ("--set", "training.accumulation_steps=2", "model.encoder_depth=2")
+    with pytest.raises(UserError, match="updates of 2 batches"):
+        night(*ONE, *accumulated, bleu=90.0)
     assert night.done == []
 
 
@@ -126,4 +134,7 @@ def test_records_of_other_settings_tasks_and_architectures_do_not_count():
     ]
     found = [record(settings("training.seed=2"), 40.0), *(record(other, 90.0) for other in others)]
     found.append(record(wanted, 90.0) | {"members": ["a", "b"]})
-    assert quality.published_bleu(found, wanted) == [40.0]
+    found.append(record(wanted, 90.0) | {"batches_an_update": 2})
+    assert quality.published_bleu(found, wanted, 1) == [40.0]
+    assert quality.published_bleu([*found, record(wanted, 38.0)], wanted, 1) == [40.0, 38.0]
+    assert quality.published_bleu([*found, found[0]], wanted, 1) == [40.0]  # of the same seed

@@ -43,7 +43,7 @@ def record(row="", seed=1, rate=0.3, texts=None, max_steps=100, threads=1, **oth
         "name": f"run{seed}", "task": "custom", "direction": "en-de", "model": "dtmt_small",
         "row": row, "seed": seed, "part": "test", "batches_an_update": 1,
         "curve": {}, "members": [],
-        "series": {"preset": "small", "max_steps": max_steps, "set": [], "hash": "e5"},
+        "series": {"preset": "small", "max_steps": max_steps, "set": [], "hash": f"e{max_steps}"},
         "settings_hash": "abc", "changed_settings": {}, "parameters": 1_234_567,
         "updates": max_steps, "epochs": 12.3, "target_words": 98_765,
         "seconds_in_updates": 90.0, "target_words_per_second": 1097.4, "beam_size": 4,
@@ -117,10 +117,20 @@ def test_runs_are_listed_with_mean_and_spread_over_seeds():
     assert SIGNATURE in text
 
 
+def test_a_seed_that_ran_twice_counts_once_in_the_mean():
+    found = [record(seed=1), record(seed=1) | {"name": "again"}]
+    assert "| mean |" not in report.runs_table(found)
+    found.append(record(seed=2))
+    bleu = [run["scores"]["test"]["bleu"] for run in found[1:]]
+    mean = cells(report.runs_table(found), "custom", "en-de", "", "dtmt_small", "", "mean")
+    assert mean[-1] == f"{statistics.mean(bleu):.2f} ± {statistics.stdev(bleu):.2f}"
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {"task": "other"},
+        {"sentences": {"source_words": "1 2", "reference_length": "3 4"}},
         {"direction": "de-en"},
         {"settings_hash": "d"},
         {"batches_an_update": 2},
@@ -143,7 +153,7 @@ def test_rows_show_their_scores_beside_the_papers():
     found = [record("lgru1", seed=1), record("lgru1", seed=2), record("gru0", rate=0.5)]
     bleu = [run["scores"]["test"]["bleu"] for run in found]
     text = report.sections(found)["table 6"]
-    assert "`custom`, preset small, 100 updates (settings e5)." in text
+    assert "`custom`, preset small, 100 updates (settings e100)." in text
     line = cells(text, "DTMT#1")
     assert line[3] == "2"
     assert line[-2].startswith(f"{(bleu[0] + bleu[1]) / 2:.2f} ± ")
@@ -217,9 +227,24 @@ def test_other_settings_of_all_rows_are_other_tables():
     others = record("gru0"), record("lgru0"), record("lgru0") | {"batches_an_update": 2}
     others[1]["series"]["hash"] = "f6"
     text = report.sections(others)["table 3"]
-    assert "(settings e5)" in text and "(settings f6)" in text
-    assert "updates of 2 batches (settings e5)" in text
+    assert "(settings e100)" in text and "(settings f6)" in text
+    assert "updates of 2 batches (settings e100)" in text
     assert "the paper is" not in text
+
+
+def test_equal_settings_are_one_table_however_they_were_written():
+    found = [record("gru0"), record("lgru0", rate=0.1)]
+    found[1]["series"]["set"] = ["training.seed=1"]
+    assert "the paper is" in report.sections(found)["table 3"]
+
+
+@pytest.mark.parametrize("number", [149, 150])
+def test_rows_of_another_corpus_are_not_compared(number):
+    other = record("lgru0") | {"name": "later"}
+    words = other["sentences"]["source_words"].split()
+    other["sentences"]["source_words"] = " ".join(["3", *words][:number])
+    with pytest.raises(UserError, match="run1 and later were scored on different sentences"):
+        report.sections([record("gru0"), other])
 
 
 def test_two_records_of_one_row_and_seed_are_named():
@@ -265,6 +290,9 @@ def test_the_figure_shows_each_row(tmp_path):
 def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(UserError, match=r"a\.json is damaged"):
+        records.read_records(tmp_path)
+    (tmp_path / "a.json").write_text('{"benchmark": 1}')
+    with pytest.raises(UserError, match=r"a\.json is no record of a run"):
         records.read_records(tmp_path)
 
 

@@ -65,7 +65,7 @@ def test_corpus_languages_vocabulary_and_length_are_the_papers(task, expected):
     ],
 )
 def test_a_batch_is_the_papers(task, replicas, tokens):
-    assert TASKS[task].training.schedule_replicas == replicas
+    assert TASKS[task].training.schedule_replicas == TASKS[task].replicas == replicas
     assert TASKS[task].data.max_tokens_per_batch == tokens
 
 
