@@ -18,8 +18,9 @@ import common
 import costs
 import records
 import report
-from rows import FIGURES, MODELS, PRESETS, ROWS, TABLES
+from rows import FIGURES, MODELS, PRESETS, ROWS, SHARED, TABLES
 
+from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.quiet import quiet_stderr
@@ -62,7 +63,7 @@ def command() -> int:
     args = _parser().parse_args()
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
-    args.max_steps = args.max_steps or TASKS[args.task].training.max_steps
+    args.max_steps = args.max_steps or _shared(args.task).max_steps
     rows = _rows(args)
     refused = REFUSED | (REFUSED_IF_TIMED if any(ROWS[row].time_of for row in rows) else {})
     for setting in args.set:
@@ -164,17 +165,23 @@ def _rows(args: argparse.Namespace) -> list[str]:
     return sorted(chosen, key=lambda row: bool(ROWS[row].time_of))
 
 
+def _shared(task: str) -> TrainingConfig:
+    """Returns how the rows of a task are trained when none has added its own settings."""
+    return _resolve(task, TASKS[task].model, list(SHARED.get(task, ())))[0].training
+
+
 def budget(task: str, steps: int) -> list[str]:
-    """Returns the settings that fit a task's schedule to a number of updates.
+    """Returns what the rows of a task share, its schedule fitted to a number of updates.
 
     Early stopping is off, so that all rows make as many.
     """
-    training = TASKS[task].training
+    training = _shared(task)
     scaled = {  # rounded up, or a last validation would come right after the last but one
         name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
         for name in SCALED
     }
     return [
+        *SHARED.get(task, ()),
         f"training.max_steps={steps}",
         "training.patience=0",
         *(f"training.{name}={value}" for name, value in scaled.items()),

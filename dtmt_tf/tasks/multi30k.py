@@ -47,20 +47,21 @@ SHA256 = {
 
 MODEL = "dtmt_small"
 DATA = DataConfig(source_vocab_size=6000, max_length=100, max_tokens_per_batch=1280)
-TRAINING = TrainingConfig(  # 30 epochs; see RESULTS.md for what else was tried
-    max_steps=12_360,
-    embedding_dropout_rate=0.3,
-    output_dropout_rate=0.4,
-    candidate_dropout_rate=0.25,
-    learning_rate=2e-4,
+TRAINING = TrainingConfig(  # 19 epochs; see RESULTS.md for what else was tried
+    max_steps=7_800,
+    label_smoothing=0.2,
+    embedding_dropout_rate=0.2,
+    output_dropout_rate=0.3,
+    candidate_dropout_rate=0.1,
+    learning_rate=3e-4,
     schedule_replicas=8,
     schedule_warmup=31,
-    schedule_decay_start=49_440,
-    schedule_decay_end=98_880,
-    validation_steps=824,
+    schedule_decay_start=31_200,
+    schedule_decay_end=93_600,
+    ema_decay=0.9995,
+    validation_steps=900,
     patience=0,
-    average="last",
-    average_count=4,
+    average="none",
     precision="bfloat16",
 )
 

@@ -108,7 +108,7 @@ def test_tables_name_rows_that_exist_and_compare_their_own():
 
 
 def test_a_budget_keeps_the_shape_of_the_schedule():
-    whole = TASKS["multi30k_ende"].training
+    whole = reproduce._shared("multi30k_ende")
     half = experiment("gru0", max_steps=whole.max_steps // 2).training
     for name in ("max_steps", "schedule_decay_start", "schedule_decay_end", "validation_steps"):
         assert getattr(half, name) == getattr(whole, name) // 2
@@ -118,8 +118,17 @@ def test_a_budget_keeps_the_shape_of_the_schedule():
 
 
 @pytest.mark.parametrize(("steps", "interval"), [(24_720, 1648), (12_361, 825), (2, 1)])
-def test_validations_are_apart_as_far_as_the_tasks(steps, interval):
+def test_validations_are_as_far_apart_as_those_of_all_updates(steps, interval):
     assert experiment("gru0", max_steps=steps).training.validation_steps == interval
+
+
+def test_the_published_rows_are_known_whatever_the_task_recommends():
+    for row in ("gru0", "lgru4", "transformer"):
+        job = reproduce._job(arguments(max_steps=1650), row, 1)
+        assert (records.RECORDS / job.record).exists()
+        assert job.experiment.training.label_smoothing == 0.1
+    other = experiment("gru0", task="multi30k_ende_tok").training
+    assert other.label_smoothing == TASKS["multi30k_ende_tok"].training.label_smoothing
 
 
 def test_a_series_is_known_by_the_settings_its_rows_share():
