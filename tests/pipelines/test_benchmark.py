@@ -147,7 +147,7 @@ def test_the_small_preset_needs_what_the_table_of_peers_says():
 
 def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
     settings = [*TINY, "model.encoder_depth=2", "model.initializer_range=0.5"]
-    settings += ["training.label_smoothing=0.1"]
+    settings += ["training.label_smoothing=0.1"]  # with 0.2 rounding alone passes the bounds
     options = benchmark.parse(["train", "--set", *settings])
     experiment, _ = benchmark.common.experiment(options)
     source = rng.integers(3, 40, (3, 7)).astype("int32")

@@ -1,5 +1,6 @@
 """RESULTS.md is made of records, and of nothing else between its markers."""
 
+import argparse
 import random
 import re
 import statistics
@@ -294,6 +295,23 @@ def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "a.json").write_text('{"benchmark": 1}')
     with pytest.raises(UserError, match=r"a\.json is no record of a run"):
         records.read_records(tmp_path)
+
+
+def text_of(value):
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize(
+    "record", records.read_records(records.RECORDS), ids=lambda record: record["name"]
+)
+def test_what_a_record_says_it_changed_is_what_it_was_trained_with(record):
+    changed = dict(record["changed_settings"])
+    if changed.get("data.reverse"):  # it swaps the others of its section itself
+        changed = {key: v for key, v in changed.items() if not key.endswith(("source", "target"))}
+        changed = {key: v for key, v in changed.items() if not key.endswith("_language")}
+    overrides = [f"{key}={text_of(value)}" for key, value in changed.items()]
+    options = argparse.Namespace(task=record["task"], model=record["model"], set=overrides)
+    assert records.settings_hash(common.experiment(options)[0]) == record["settings_hash"]
 
 
 def test_records_lie_in_the_repository():
