@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         "  python pipelines/benchmark.py train --preset paper --windows 3\n"
         "  python pipelines/benchmark.py train --table --json growth.json\n"
         "  python pipelines/benchmark.py input --pairs 5000000 --windows 2\n"
-        "  python pipelines/benchmark.py decode --run saved_models/multi30k_ende/dtmt_small\n",
+        "  python pipelines/benchmark.py decode --run saved_models/multi30k_ende/dtmt_tied\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=[*SUBJECTS, "export"], help="what is measured")

@@ -41,7 +41,7 @@ def command() -> int:
         "size and speed are listed in the table of runs.",
         epilog="examples:\n"
         "  python pipelines/report.py\n"
-        "  python pipelines/report.py add saved_models/multi30k_ende/dtmt_small\n",
+        "  python pipelines/report.py add saved_models/multi30k_ende/dtmt_tied\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", nargs="?", choices=["add"], help="make records of runs")
@@ -51,7 +51,7 @@ def command() -> int:
     add_files(folders)
     args = parser.parse_args()
     if args.action and not args.runs:
-        raise UserError("Name the folder of a run, such as saved_models/multi30k_ende/dtmt_small.")
+        raise UserError("Name the folder of a run, such as saved_models/multi30k_ende/dtmt_tied.")
     if args.action:
         common.start_tensorflow()
         from dtmt_tf.run import Run

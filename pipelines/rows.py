@@ -26,8 +26,8 @@ SHARED: dict[str, tuple[str, ...]] = {
         *("training.learning_rate=2e-4", "training.label_smoothing=0.1"),
         *("training.schedule_decay_start=49440", "training.schedule_decay_end=98880"),
         *("training.embedding_dropout_rate=0.3", "training.output_dropout_rate=0.4"),
-        *("training.candidate_dropout_rate=0.25", "training.ema_decay=0"),
-        *("training.average=last", "training.average_count=4"),
+        *("training.candidate_dropout_rate=0.25", "training.r_drop_alpha=0"),
+        *("training.ema_decay=0", "training.average=last", "training.average_count=4"),
     ),
 }
 MODELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {

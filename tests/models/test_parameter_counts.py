@@ -130,3 +130,9 @@ def test_small_breakdown():
         "readout": 3_872,
         "softmax": 1_320,
     }
+
+
+def test_the_tied_preset_has_one_row_a_word_and_stays_below_ten_million():
+    counts = [total(MODELS["dtmt_tied"], size, size) for size in (6000, 6001)]
+    assert counts[0] == 9_323_132
+    assert counts[1] - counts[0] == 352 + 1  # a row for all three, an offset of the softmax

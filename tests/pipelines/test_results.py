@@ -14,6 +14,7 @@ from rows import TABLES
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
+from dtmt_tf.tasks import TASKS
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 WORDS = "der Hund die Katze rot grün blau eins zwei drei".split()
@@ -312,6 +313,37 @@ def test_what_a_record_says_it_changed_is_what_it_was_trained_with(record):
     overrides = [f"{key}={text_of(value)}" for key, value in changed.items()]
     options = argparse.Namespace(task=record["task"], model=record["model"], set=overrides)
     assert records.settings_hash(common.experiment(options)[0]) == record["settings_hash"]
+
+
+def training_commands():
+    """RESULTS.md's training commands by task and run, with its shell variables filled in."""
+    text = report.REPORT.read_text(encoding="utf-8")
+    variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
+    for line in re.findall(r"^python pipelines/train\.py (.*)$", text, re.MULTILINE):
+        parser = common.parser("")
+        common.add_set(parser)
+        common.add_devices(parser)
+        words = re.sub(r"\$([A-Z]+)", lambda match: variables[match[1]], line).split()
+        options = parser.parse_args(words)
+        model = options.model or TASKS[options.task].model
+        yield (options.task, options.name or model), options
+
+
+COMMANDS = dict(training_commands())
+NAMED = [
+    run
+    for run in records.read_records(records.RECORDS)
+    if not run["row"] and not run["members"]  # those have commands of their own
+]
+
+
+@pytest.mark.parametrize("record", NAMED, ids=lambda record: record["name"])
+def test_a_printed_command_makes_the_run_of_its_record(record):
+    options = COMMANDS[record["task"], record["name"]]
+    experiment = common.experiment(options)[0]
+    assert experiment.training.seed == record["seed"]
+    assert records.settings_hash(experiment) == record["settings_hash"]
+    assert max(1, len(options.devices)) == record["batches_an_update"]
 
 
 def test_records_lie_in_the_repository():

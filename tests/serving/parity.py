@@ -1,6 +1,6 @@
 r"""Every signature of an exported model, in Python and in the C++ session, on many lines.
 
-    python -m tests.serving.parity --model-dir saved_models/multi30k_ende/dtmt_small/1 \
+    python -m tests.serving.parity --model-dir saved_models/multi30k_ende/dtmt_tied/1 \
         --source test.en --target test.de
 
 compares Python's answers to batches of 32 with the C++ session's to batches of 1, 7 and 32, prints
