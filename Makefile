@@ -27,7 +27,7 @@ test: setup-dev ## Lint, types and all tests.
 
 check: test
 
-quality: setup ## Train the recommended Multi30k settings anew; fail below the published mean. Takes an hour or more.
+quality: setup ## Train the recommended Multi30k settings anew; fail below the published mean. Takes two hours.
 	$(BIN)/python pipelines/quality.py
 
 load: setup-dev ## 20,000 requests of 16 clients through the exported model in MODEL=saved_models/<task>/<name>; LINES=a file to send.
