@@ -34,7 +34,7 @@ MODELS: dict[str, ModelConfig] = {
         initializer_range=0.1,
         tied_embeddings="target",
     ),
-    "dtmt_tied": _deep(  # what one table for all three saves, in units
+    "dtmt_tied": _deep(  # one table for all three leaves room for units below 10 M
         1,
         embedding_dim=352,
         units=352,

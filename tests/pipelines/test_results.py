@@ -339,7 +339,9 @@ NAMED = [
 
 @pytest.mark.parametrize("record", NAMED, ids=lambda record: record["name"])
 def test_a_printed_command_makes_the_run_of_its_record(record):
-    options = COMMANDS[record["task"], record["name"]]
+    key = record["task"], record["name"]
+    assert key in COMMANDS, "RESULTS.md prints no command that makes this run"
+    options = COMMANDS[key]
     experiment = common.experiment(options)[0]
     assert experiment.training.seed == record["seed"]
     assert records.settings_hash(experiment) == record["settings_hash"]
