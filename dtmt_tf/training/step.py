@@ -61,6 +61,7 @@ class TrainingStep:
         self.training = training
         self.strategy = strategy
         self.slices = strategy.num_replicas_in_sync * training.accumulation_steps
+        self.passes = 2 if training.r_drop_alpha else 1  # over each sentence, for R-Drop
         self.own_slices = len(strategy.extended.worker_devices) * training.accumulation_steps
         self.first_slice = worker_number(strategy) * self.own_slices
         with strategy.scope():
@@ -201,8 +202,9 @@ class TrainingStep:
         own = slice(k - self.first_slice, None, self.own_slices)
         source_ids, target_ids = source_ids[own], target_ids[own]
         alpha = self.training.r_drop_alpha
-        copies = 2 if alpha else 1
-        source_ids, target_ids = (tf.tile(ids, [copies, 1]) for ids in (source_ids, target_ids))
+        source_ids, target_ids = (
+            tf.tile(ids, [self.passes, 1]) for ids in (source_ids, target_ids)
+        )
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
         prepared = products_in(self.training.precision, self.kernels, gradients=True)
         with tf.GradientTape() as tape, prepared:
@@ -212,14 +214,14 @@ class TrainingStep:
             losses, plain = smoothed_cross_entropy(
                 logits, tf.boolean_mask(target_ids, real), self.training.label_smoothing
             )
-            loss = tf.reduce_sum(losses) / copies
+            loss = tf.reduce_sum(losses) / self.passes
             if alpha:
                 loss += alpha / 2 * tf.reduce_sum(disagreement(*tf.split(logits, 2)))
         gradients = tape.gradient(loss, self.weights)
         return (
             loss,
-            tf.reduce_sum(plain) / copies,
-            tf.cast(tf.size(losses) / copies, tf.float32),
+            tf.reduce_sum(plain) / self.passes,
+            tf.cast(tf.size(losses) / self.passes, tf.float32),
             [tf.convert_to_tensor(gradient) for gradient in gradients],
         )
 

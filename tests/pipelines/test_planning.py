@@ -30,9 +30,9 @@ TINY = {
 BATCHES = ["data.max_length=32", "data.max_tokens_per_batch=128", "data.source_vocab_size=40"]
 
 
-def experiment(name="dtmt1"):
+def experiment(name="dtmt1", *settings):
     """128 tokens for a replica: 4 sentences of 32 or 5 of 24."""
-    return resolve(TASKS["wmt14_ende"], name, MODELS[name], TINY[name] + BATCHES)[0]
+    return resolve(TASKS["wmt14_ende"], name, MODELS[name], [*TINY[name], *BATCHES, *settings])[0]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def made(monkeypatch):
     class Noted:
         def __init__(self, *arguments, **options):
             self.step = make(*arguments, **options)
-            self.model = self.step.model
+            self.model, self.passes = self.step.model, self.step.passes
 
         def __call__(self, *batch):
             update = self.step(*batch)
@@ -66,6 +66,14 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
     # the initial state: as many for each element of its kernel, shared by the sentence's words
     longest, ordinary = (one.operations for one in measurement.updates)
     assert longest - ordinary == 6 * (8 + 16) * (32 - 24) + 6 * 16 * 8 / 32 - 6 * 16 * 8 / 24
+
+
+def test_r_drop_needs_each_sentence_twice():
+    once, twice = (
+        planning.measure(experiment("dtmt1", f"training.r_drop_alpha={alpha}"), 1).updates[0]
+        for alpha in (0, 0.5)
+    )
+    assert twice.operations == pytest.approx(2 * once.operations, abs=1)
 
 
 def test_another_architecture_is_measured_without_counting(made):
