@@ -15,6 +15,7 @@ from typing import Any
 from dtmt_tf.errors import UserError
 
 PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
+NORMALIZATIONS = ("identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -54,7 +55,7 @@ class DataConfig:
     reverse: bool = False  # the other way: what is said of source and target changes sides
     corpus: str = "files"  # "files": those below; "cldr": rendered by Babel; "tfds": tfds_name
     tfds_name: str = ""  # "wmt14_translate/de-en"; its splits are train, validation and test
-    train_source: tuple[str, ...] = ()  # plain, .gz or .xz; absolute, or below --data-dir
+    train_source: tuple[str, ...] = ()  # plain, .gz or .xz; from here, or below --data-dir; absolute, or below --data-dir
     train_target: tuple[str, ...] = ()  # as many: file n translates file n
     validation_source: tuple[str, ...] = ()
     validation_target: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class DataConfig:
     joint_vocabulary: bool = True  # one sub-word model for both languages
     source_vocab_size: int = 8000  # the size of the joint vocabulary, if joint
     target_vocab_size: int = 8000  # unused, if joint
-    normalization: str = "identity"  # a SentencePiece rule: identity, nfkc, nmt_nfkc, *_cf
+    normalization: str = "identity"  # a rule of SentencePiece; one that ends in _cf lower-cases
     character_coverage: float = 1.0
     split_digits: bool = False  # each digit a sub-word of its own
     byte_fallback: bool = False  # unknown characters as bytes instead of <unk>
@@ -82,6 +83,11 @@ class DataConfig:
             "`data.corpus=tfds` needs `data.tfds_name`, `data.source_language` and "
             f"`data.target_language`. Received: {self.tfds_name!r}, {self.source_language!r} and "
             f"{self.target_language!r}.",
+        )
+        _require(
+            self.normalization in NORMALIZATIONS,
+            f"`data.normalization` should be one of {', '.join(NORMALIZATIONS)}. "
+            f"Received: {self.normalization!r}.",
         )
         _require(
             not self.extra_tests or all((self.source_language, self.target_language)),
@@ -138,6 +144,11 @@ class TrainingConfig:
     log_steps: int = 100  # updates between TensorBoard records
     precision: str = "float32"  # of products with weights in training; or "bfloat16"
     deterministic: bool = False  # TensorFlow's deterministic kernels
+
+    @property
+    def passes(self) -> int:
+        """How often an update reads each sentence."""
+        return 2 if self.r_drop_alpha else 1
 
     def __post_init__(self) -> None:
         for name in (

@@ -63,7 +63,7 @@ def resolve(
         The experiment, and for each setting where its value comes from.
 
     Raises:
-        UserError: If an override is malformed, unknown or out of range.
+        UserError: See `with_overrides`.
     """
     sections: dict[str, Any] = {name: getattr(task, name) for name in SECTIONS[1:]}
     sections["model"] = model
@@ -109,7 +109,8 @@ def with_overrides(
         The new experiment and origins.
 
     Raises:
-        UserError: If an override is malformed, unknown or out of range.
+        UserError: If an override is malformed, unknown or out of range, or the model needs a joint
+            vocabulary and the data has none.
     """
     sections = {name: getattr(experiment, name) for name in SECTIONS}
     origins = dict(origins)
@@ -121,6 +122,11 @@ def with_overrides(
         origins[key] = "--set"
     for section_name, values in changes.items():
         sections[section_name] = dataclasses.replace(sections[section_name], **values)
+    if sections["model"].needs_joint_vocabulary and not sections["data"].joint_vocabulary:
+        raise UserError(
+            f"One table for both languages, as {experiment.model_name} has it, needs "
+            "data.joint_vocabulary=true; or set model.tied_embeddings=target."
+        )
     return dataclasses.replace(experiment, **sections), origins
 
 
@@ -205,7 +211,10 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
         }
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
     except (KeyError, TypeError) as error:
-        raise UserError(f"The saved settings do not fit this version: {error}.") from error
+        raise UserError(
+            f"The saved settings do not fit this version: {error}. Use the one that trained the "
+            "run, which its experiment.json names."
+        ) from error
 
 
 def _frozen(value: Any) -> Any:

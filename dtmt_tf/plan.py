@@ -32,7 +32,7 @@ def dry_run(experiment: Experiment) -> str:
         bounds = bucket_bounds(data.max_length)
         largest: dict[str, int] = {}
         for bound in bounds:
-            sentences = max(1, data.max_tokens_per_batch // bound)
+            sentences = training.passes * max(1, data.max_tokens_per_batch // bound)
             for name, elements in model.largest_tensors(sentences, bound).items():
                 largest[name] = max(elements, largest.get(name, 0))
     total = sum(counts.values())
@@ -44,7 +44,9 @@ def dry_run(experiment: Experiment) -> str:
     ]
     lines += [f"  {name:<20} {count:>13,}" for name, count in counts.items()]
     lines += [f"  {'total':<20} {total:>13,}", "", "memory of each replica"]
-    for name, copies in (("weights", 1), ("Adam moments", 2), ("gradients", 1)):
+    copies_of_weights = {"weights": 1, "Adam moments": 2, "gradients": 1}
+    copies_of_weights |= {"moving average": 1} if training.ema_decay else {}
+    for name, copies in copies_of_weights.items():
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")

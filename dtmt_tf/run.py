@@ -188,7 +188,9 @@ class Run:
             return Vocabulary.load(self.work)
         data, corpus = self.experiment.data, self.corpus
         made_from = {"corpus": corpus.fingerprint, **to_dict(self.experiment)["data"]}
-        if not record.exists() or json.loads(record.read_text("utf-8")) != made_from:
+        files = (record.name, *Vocabulary.FILES)
+        whole = all((self.work / name).exists() for name in files)
+        if not whole or json.loads(record.read_text("utf-8")) != made_from:
             logger.info("Training sub-words")
             record.unlink(missing_ok=True)
             sources = (source for source, _ in corpus.stream("train"))
@@ -259,14 +261,7 @@ class Run:
         """Returns the model with fresh weights, the same for the same seed."""
         # Every initialiser has its own seed. tf.random.set_seed is not for us: it empties
         # TensorFlow's kernel cache, and with it goes the sub-word models' resource.
-        vocabulary = self.vocabulary
-        joint = vocabulary.source is vocabulary.target
-        if self.experiment.model.needs_joint_vocabulary and not joint:
-            raise UserError(
-                "One table for both languages needs data.joint_vocabulary=true; or set "
-                "model.tied_embeddings=target."
-            )
-        sizes = vocabulary.source.size, vocabulary.target.size
+        sizes = self.vocabulary.source.size, self.vocabulary.target.size
         model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
 

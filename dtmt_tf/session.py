@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.data.pipeline import encode_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import defaults, to_dict
 from dtmt_tf.files import claimed
@@ -19,7 +18,6 @@ from dtmt_tf.training import (
     Summaries,
     Trainer,
     TrainingStep,
-    finished,
     is_chief,
     make_strategy,
     multiplies_bfloat16,
@@ -105,10 +103,15 @@ class Session:
             model = run.build_model()
         step = TrainingStep(model, run.experiment.training, strategy)
         paths = [variable.path for variable in model.trainable_variables]
+        data = run.experiment.data
         summaries = Summaries(run.work / "tensorboard", paths) if self.chief else None
         if "validation" not in run.corpus.sizes:
             logger.warning("No validation pairs: no BLEU, no early stopping.")
-        data = run.experiment.data
+        elif run.experiment.evaluation.tokenize == "auto" and not data.target_language:
+            logger.warning(
+                "BLEU counts words between blanks and punctuation (13a). For languages without "
+                "blanks, such as Chinese, set data.target_language."
+            )
         trainer = Trainer(
             step,
             training_set,
@@ -125,7 +128,7 @@ class Session:
         )
         done = trainer.restore()
         if self.chief:
-            run.record_settings(finished(run.experiment.training, done, trainer.history))
+            run.record_settings(trainer.finished())
         logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
         logger.info(
             "%s parameters; %s updates an epoch; %s",
@@ -172,8 +175,8 @@ class Session:
             return
         run = self.run
         subwords = run.vocabulary.source, run.vocabulary.target
-        ids = [
-            encode_lines(lines, side.encode)
+        ids = [  # as long as training reads them: attention of all steps takes memory
+            side.encode(tf.constant(lines))[:, : run.experiment.data.max_length]
             for lines, side in zip(
                 run.corpus.lines(run.shown_part, NUM_SHOWN), subwords, strict=True
             )

@@ -34,8 +34,8 @@ def command() -> int:
     )
     group.add_argument(
         "--tokenize",
-        default="13a",
-        help="sacreBLEU tokenizer; none for tokenised text (default: %(default)s)",
+        metavar="NAME",
+        help="sacreBLEU tokenizer; none for tokenised text (default: 13a)",
     )
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args()
@@ -61,15 +61,18 @@ def command() -> int:
         if len(set(args.hypotheses)) < len(args.hypotheses):
             raise UserError("--hypotheses names a file twice; there is nothing to compare.")
         references = read_lines(args.references)
+        tokenize = args.tokenize or "13a"
         systems = {str(path): read_lines(path) for path in args.hypotheses}
         if len(systems) > 1:
-            records = compare_systems(systems, references, tokenize=args.tokenize)
+            records = compare_systems(systems, references, tokenize=tokenize)
             print(format_comparison(records))
         else:
             hypotheses = next(iter(systems.values()))
-            records = score_hypotheses(hypotheses, references, tokenize=args.tokenize)
+            records = score_hypotheses(hypotheses, references, tokenize=tokenize)
             print(format_scores(records))
     else:
+        if args.tokenize:
+            raise UserError("--tokenize is for files; of a run, --set evaluation.tokenize=NAME.")
         run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
         records = run.evaluate(args.split)
         print(format_scores(records))

@@ -116,7 +116,9 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
             seconds.append(time.perf_counter() - start)
         work = flops.Work(1, length, length, length**2)
         operations = (
-            step.passes * flops.training(model, work) // length if isinstance(model, DTMT) else None
+            training.passes * flops.training(model, work) // length
+            if isinstance(model, DTMT)
+            else None
         )
         found.append(Measured(sentences, length, min(seconds), operations))
     return Measurement(found, pieces, timing.peak_memory())

@@ -1,4 +1,4 @@
-"""Trains a task's settings anew; fails if they score below the mean of their records."""
+"""Trains a task's settings anew; fails if they score far below the mean of their records."""
 
 from __future__ import annotations
 

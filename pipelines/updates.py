@@ -136,7 +136,7 @@ class Updates:
         """Returns what windows do not say."""
         memory = peak_memory()  # before the parts are built
         model = self.step.model
-        operations = self.step.passes * flops.training(model, self.work)
+        operations = self.training.passes * flops.training(model, self.work)
         return {
             "corpus": self.corpus,
             "parameters": sum(model.parameter_counts().values()),
@@ -162,7 +162,7 @@ class Updates:
         slices and replicas, and its norm. Pieces run on one device; of several each has its share.
         R-Drop's two passes take twice as long as one; what they differ by is part of backward.
         """
-        share = self.step.passes / self.step.strategy.num_replicas_in_sync
+        share = self.training.passes / self.step.strategy.num_replicas_in_sync
         batches = [tuple(batch) for batch in self.batches.as_numpy_iterator()]
         pieces = forward_seconds(self.step, batches)
         forward = {name: seconds * share for name, seconds in pieces.items()}

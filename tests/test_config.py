@@ -120,6 +120,7 @@ def test_without_overrides_the_experiment_is_task_and_preset():
         ("data.source_vocab_size=3", "at least 4"),
         ("data.target_vocab_size=0", "at least 4"),
         ("data.max_length=3", "at least 4"),
+        ("data.normalization=nfc", "identity, nfkc, nfkc_cf, nmt_nfkc, nmt_nfkc_cf"),
         ("data.max_tokens_per_batch=7", "at least 8"),
         ("training.label_smoothing=1", "[0, 1)"),
         ("training.label_smoothing=-0.1", "[0, 1)"),

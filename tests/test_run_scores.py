@@ -69,6 +69,17 @@ def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, s
     assert scores.reference_length == {"zh": 3, "char": 5}.get(tokenizer, 2)
 
 
+@pytest.mark.parametrize("lost", ["source.spm", "subwords.json"])
+def test_lost_subwords_are_made_again(corpus, lost):
+    def subwords():
+        return run_of("custom", corpus, *CORPUS, "data.source_vocab_size=14").vocabulary
+
+    made = subwords().source.model
+    folder = run_of("custom", corpus, *CORPUS).work
+    (folder / lost).unlink()
+    assert subwords().source.model == made and (folder / lost).exists()
+
+
 def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
     caplog.set_level("INFO")
     for size, times in ((14, 1), (14, 1), (15, 2)):

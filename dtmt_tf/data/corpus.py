@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from dtmt_tf.config import RemoteFile
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import locked
 
 _log = logging.getLogger(__name__)
 
@@ -130,14 +131,27 @@ def resolve_file(
 
     Side effects:
         Writes below `cache_dir` alone. A download grows under a name ending in `.partial` and is
-        renamed once its hash is right.
+        renamed once its hash is right; other processes that want one wait meanwhile.
     """
-    for directory in (data_dir, cache_dir):
-        for found in _candidates(directory, file.path) if directory is not None else ():
-            if found.is_file():
-                advice = "Replace it by the original file, or remove it"
-                _verify(found, file, advice, functools.partial(read, found))
-                return found
+
+    def find() -> Path | None:
+        for directory in (data_dir, cache_dir):
+            for found in _candidates(directory, file.path) if directory is not None else ():
+                if found.is_file():
+                    advice = "Replace it by the original file, or remove it"
+                    _verify(found, file, advice, functools.partial(read, found))
+                    return found
+        return None
+
+    found = find()
+    if found is None:
+        with locked(cache_dir / "downloads.lock"):
+            found = find() or _fetched(file, data_dir, cache_dir)
+    return found
+
+
+def _fetched(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
+    """Downloads a file below `cache_dir`, see `resolve_file`."""
     suffix = Path(urllib.parse.urlparse(file.url).path).suffix
     packed = suffix in _OPENERS and not file.path.endswith(suffix)
     target = cache_dir / (file.path + suffix if packed else file.path)

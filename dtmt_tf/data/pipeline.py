@@ -12,22 +12,12 @@ from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.records import Ids, Records, as_ids
 from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
-from dtmt_tf.machine import cores
 
 logger = logging.getLogger(__name__)
 
-Encode = Callable[[tf.Tensor], tf.RaggedTensor]
 Sample = Callable[[Sequence[str], int], list[list[int]]]  # texts, seed -> ids
 Take = Callable[[np.ndarray], np.ndarray]
-LINES_AT_ONCE = 10_000
 BATCHES_AHEAD = 4  # made ready while updates go on
-
-
-def encode_lines(lines: list[str], encode: Encode) -> tf.RaggedTensor:
-    """Tokenises text in the graph; returns int32 ids, `[N, (T)]`."""
-    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(LINES_AT_ONCE)
-    parts = list(untuned(dataset.map(encode, num_parallel_calls=cores())))
-    return tf.concat(parts, axis=0)
 
 
 class TrainingSet:

@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.text import base_language
 
 # for languages without blanks between words, as sacreBLEU advises; 13a for all others
 LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
@@ -77,7 +78,7 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
     """
     if tokenize != "auto":
         return tokenize
-    return LANGUAGE_TOKENIZERS.get(language.lower().replace("-", "_").partition("_")[0], "13a")
+    return LANGUAGE_TOKENIZERS.get(base_language(language), "13a")
 
 
 def score_hypotheses(

@@ -22,8 +22,8 @@ class Endpoints:
     """A model and its sub-words as functions of strings `[B]`.
 
     A text of more sub-words than the model was trained on is cut (`text/parts.py`), translated in
-    parts and joined; its score is the mean of theirs, weighted by their sub-words. A blank text
-    has an empty translation with score 0.
+    parts and joined; its score is the mean of theirs, weighted by their sub-words. Blanks around a
+    text are not read; a text of nothing else has an empty translation with score 0.
 
     Args:
         model: The model; functions use its present weights.
@@ -91,8 +91,9 @@ class Endpoints:
 
         The mean over heads, under teacher forcing; what is past the lengths is "" and 0.
         """
-        blank = _is_blank(text)
-        parts, owners = self._cut(text, blank)
+        text = _stripped(text)
+        blank = text == ""
+        parts, owners = self.source.encode_parts(text, self.longest)
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
         source = _dense(tf.gather(parts, first))
         found = self._search(source, 1)
@@ -150,8 +151,9 @@ class Endpoints:
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the `best` translations (1 with prefixes), scores, lengths, `[B, best]` each."""
-        blank = _is_blank(text)
-        parts, owners = self._cut(text, blank)
+        text = _stripped(text)
+        blank = text == ""
+        parts, owners = self.source.encode_parts(text, self.longest)
         ids = _dense(parts)
         if prefixes is None:
             hypotheses = self._search(ids, best)
@@ -173,10 +175,6 @@ class Endpoints:
             tf.where(blank | missing, 0, lengths),
         )
 
-    def _cut(self, text: tf.Tensor, blank: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Returns ids of parts `[P, (n)]` and the text of each; a blank text has an empty one."""
-        return self.source.encode_parts(tf.where(blank, "", text), self.longest)
-
     def _join(self, ids: tf.Tensor, owners: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
         """Turns ids `[P, K, T]` of parts into strings `[B, K]`."""
         best = tf.shape(ids)[1]
@@ -192,8 +190,9 @@ class Endpoints:
         return tf.reshape(joined, [texts, best])
 
 
-def _is_blank(text: tf.Tensor) -> tf.Tensor:
-    return tf.strings.regex_full_match(text, r"[\s\p{Z}]*")
+def _stripped(text: tf.Tensor) -> tf.Tensor:
+    """Returns texts without the blanks at either end, which would fill parts of a text."""
+    return tf.strings.regex_replace(text, r"^[\s\p{Z}]+|[\s\p{Z}]+$", "")
 
 
 def _dense(ids: tf.RaggedTensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.export.endpoints import Endpoints
+from dtmt_tf.export.endpoints import Endpoints, Tensors
 from dtmt_tf.export.gate import check_saved_model
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.warmup import Request, write_warmup
@@ -66,7 +66,7 @@ def export_saved_model(
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
-        archive.add_endpoint(name, function, input_signature=specs)
+        archive.add_endpoint(name, _one_text_a_row(function), input_signature=specs)
     archive.write_out(str(partial), verbose=False)
     if warmup:
         write_warmup(partial, warmup)
@@ -79,3 +79,17 @@ def export_saved_model(
         (partial / name).write_text(content, encoding="utf-8")
     partial.rename(version)
     return version
+
+
+def _one_text_a_row(function: Callable[..., Tensors]) -> Callable[..., Tensors]:
+    """Makes an endpoint refuse what is not `[B]`, or of different B: a server looks at neither."""
+
+    def answer(*texts: tf.Tensor) -> Tensors:
+        first, *others = (tf.ensure_shape(text, [None]) for text in texts)
+        for other in others:
+            tf.debugging.assert_equal(
+                tf.size(other), tf.size(first), "All inputs should have as many texts."
+            )
+        return function(first, *others)
+
+    return answer

@@ -19,5 +19,6 @@ TASK = Task(
     ),
     unavailable="Name the files with --set, for example\n"
     "  --set data.train_source=train.en data.train_target=train.de \\\n"
-    "        data.validation_source=dev.en data.validation_target=dev.de",
+    "        data.validation_source=dev.en data.validation_target=dev.de \\\n"
+    "        data.source_language=en data.target_language=de",
 )

@@ -22,7 +22,7 @@ TASK = Task(
         test=["multi30k/test_2016_flickr"],
         extra_tests=["wmt/newstest2013"],
     ),
-    training=TrainingConfig(  # Multi30k's rates; not tuned
+    training=TrainingConfig(  # rates of an earlier recipe of Multi30k; not tuned
         max_steps=12_000,
         learning_rate=2e-4,
         schedule_replicas=8,

@@ -15,9 +15,14 @@ SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
 WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
+def base_language(code: str) -> str:
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
 def joiner(language: str) -> str:
     """Returns what stands between the sentences of a language."""
-    return "" if language.partition("-")[0] in WITHOUT_BLANKS else " "
+    return "" if base_language(language) in WITHOUT_BLANKS else " "
 
 
 class Cutter:

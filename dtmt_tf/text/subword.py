@@ -70,7 +70,8 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
     except RuntimeError as error:
         raise UserError(
             f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
-            "See data.source_vocab_size, data.target_vocab_size and data.character_coverage."
+            "See data.source_vocab_size, data.target_vocab_size, data.character_coverage and "
+            "data.normalization."
         ) from error
     if (total := next(num_lines)) > MAX_LINES:
         logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{total:,}")
@@ -204,7 +205,10 @@ class Vocabulary:
         for name in cls.FILES:
             path = folder / name
             if not path.exists():
-                raise UserError(f"{path} is missing. pipelines/prepare.py makes it.")
+                raise UserError(
+                    f"{path} is missing. Another run of the same corpus and data.* has the same "
+                    "file: copy it here, or begin anew with --restart."
+                )
             models.append(path.read_bytes())
         source = Subwords(models[0])
         return cls(source, source if models[0] == models[1] else Subwords(models[1]))

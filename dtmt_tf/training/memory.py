@@ -24,7 +24,8 @@ def no_more_than_there_is() -> Iterator[None]:
         yield
         return
     former = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _number(STATUS, "VmData:") * 1024 + available()
+    limits = [value for value in former if value != resource.RLIM_INFINITY]
+    limit = min([_number(STATUS, "VmData:") * 1024 + available(), *limits])
     resource.setrlimit(resource.RLIMIT_DATA, (limit, former[1]))
     try:
         yield

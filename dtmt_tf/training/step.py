@@ -23,7 +23,7 @@ from dtmt_tf.training.strategy import worker_number
 class Update(NamedTuple):
     """What an update reports."""
 
-    loss: tf.Tensor  # smoothed cross entropy per word, minus its constant
+    loss: tf.Tensor  # per word: smoothed cross entropy minus its constant, and R-Drop's part
     cross_entropy: tf.Tensor  # plain, per word, in nats; its exp is the perplexity
     tokens: tf.Tensor  # target words, <eos> included
     learning_rate: tf.Tensor
@@ -61,7 +61,6 @@ class TrainingStep:
         self.training = training
         self.strategy = strategy
         self.slices = strategy.num_replicas_in_sync * training.accumulation_steps
-        self.passes = 2 if training.r_drop_alpha else 1  # over each sentence, for R-Drop
         self.own_slices = len(strategy.extended.worker_devices) * training.accumulation_steps
         self.first_slice = worker_number(strategy) * self.own_slices
         with strategy.scope():
@@ -201,10 +200,8 @@ class TrainingStep:
         """
         own = slice(k - self.first_slice, None, self.own_slices)
         source_ids, target_ids = source_ids[own], target_ids[own]
-        alpha = self.training.r_drop_alpha
-        source_ids, target_ids = (
-            tf.tile(ids, [self.passes, 1]) for ids in (source_ids, target_ids)
-        )
+        alpha, passes = self.training.r_drop_alpha, self.training.passes
+        source_ids, target_ids = (tf.tile(ids, [passes, 1]) for ids in (source_ids, target_ids))
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
         prepared = products_in(self.training.precision, self.kernels, gradients=True)
         with tf.GradientTape() as tape, prepared:
@@ -214,14 +211,14 @@ class TrainingStep:
             losses, plain = smoothed_cross_entropy(
                 logits, tf.boolean_mask(target_ids, real), self.training.label_smoothing
             )
-            loss = tf.reduce_sum(losses) / self.passes
+            loss = tf.reduce_sum(losses) / passes
             if alpha:
                 loss += alpha / 2 * tf.reduce_sum(disagreement(*tf.split(logits, 2)))
         gradients = tape.gradient(loss, self.weights)
         return (
             loss,
-            tf.reduce_sum(plain) / self.passes,
-            tf.cast(tf.size(losses) / self.passes, tf.float32),
+            tf.reduce_sum(plain) / passes,
+            tf.cast(tf.size(losses) / passes, tf.float32),
             [tf.convert_to_tensor(gradient) for gradient in gradients],
         )
 

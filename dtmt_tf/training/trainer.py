@@ -26,6 +26,7 @@ from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
 from dtmt_tf.training.step import TrainingStep
+from dtmt_tf.training.strategy import worker_number
 from dtmt_tf.training.summaries import Summaries
 
 logger = logging.getLogger(__name__)
@@ -246,7 +247,7 @@ class Trainer:
                 self._validate(bar, float("nan"))
                 clock.resume()
             stopped = False
-            while not self._finished() and not stopped:
+            while not self.finished() and not stopped:
                 if time.monotonic() >= end and not self._exit_code:
                     self._exit_code = OUT_OF_TIME
                 if self._exit_code and self.update.alone:
@@ -280,6 +281,8 @@ class Trainer:
             self._exit_code = self._exit_code or 128 + signal.SIGTERM
         if self._exit_code and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
+        if self.finished() and self.step < training.max_steps:
+            logger.info("No better BLEU in %d validations: this is the end.", training.patience)
         return Outcome(self.step, self._exit_code)
 
     def _batches(self) -> Iterator[Batch]:
@@ -295,18 +298,20 @@ class Trainer:
             UserError: If the rate was halved before.
 
         Side effects:
-            Writes `bad-step-<number>.json` beside the checkpoints' folder.
+            Writes `bad-step-<number>.json` beside the checkpoints' folder; of several workers
+            each writes `bad-step-<number>-worker-<worker>.json`, with its own pairs.
         """
         tensor = first_non_finite(self.update, *batch, self.step - 1)
-        path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}.json"
-        if self.summaries:
-            record = {
-                "step": self.step,
-                "loss": str(loss),
-                "first_non_finite": tensor,
-                "pairs": self.texts(*batch),
-            }
-            write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
+        number = worker_number(self.update.strategy)
+        worker = "" if self.update.alone else f"-worker-{number}"
+        path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}{worker}.json"
+        record = {
+            "step": self.step,
+            "loss": str(loss),
+            "first_non_finite": tensor,
+            "pairs": self.texts(*batch),
+        }
+        write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
         self.bad_steps += 1
         what = f"Update {self.step} was left out: not finite is {tensor}. Its pairs: {path}"
         bar.write(what, file=sys.stderr)
@@ -352,7 +357,8 @@ class Trainer:
         self.inspect(self.step)
         self.save()
 
-    def _finished(self) -> bool:
+    def finished(self) -> bool:
+        """Whether all updates are made, or the best score is `training.patience` old."""
         return finished(self.training, self.step, self.history if self.validate else [])
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.data import pipeline, records
+from dtmt_tf.data import records
 from dtmt_tf.data.batch import Batch, BatchPlan
-from dtmt_tf.data.pipeline import TrainingSet, encode_lines
+from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from tests.data.toy_corpus import encode_letters, encode_twice, ids, make_lines, make_records
 
@@ -52,20 +52,6 @@ def test_letting_go_of_batches_waits_for_no_tuner(training_set):
     pairs = training_set()
     batches = pairs.batches(BatchPlan(pairs.lengths, 30, 200, 1, seed=1), 0, 3)
     assert batches.options().autotune.enabled is False
-
-
-def test_ids_equal_those_of_encode(monkeypatch):
-    def encode(texts):
-        codes = tf.strings.unicode_decode(texts, "UTF-8") - ord("a") + 3
-        end = tf.ones([tf.shape(codes.row_lengths())[0], 1], tf.int32)
-        return tf.concat([codes, tf.RaggedTensor.from_tensor(end)], axis=1)
-
-    lines = make_lines()
-    expected = [ids(line) for line in lines]
-    assert encode_lines(lines, encode).to_list() == expected
-    monkeypatch.setattr(pipeline, "LINES_AT_ONCE", 7)  # many parts, still in order
-    assert encode_lines(lines, encode).to_list() == expected
-    assert encode_lines(lines, encode).dtype == tf.int32
 
 
 def test_the_longer_side_counts(training_set):

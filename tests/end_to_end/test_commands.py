@@ -115,6 +115,10 @@ def test_settings_of_runs_are_refused_for_files(here, tmp_path):
     refused(result, "--set is for runs", "--tokenize")
 
 
+def test_settings_of_files_are_refused_for_runs(here):
+    refused(here("evaluate", "--tokenize", "intl"), "--set evaluation.tokenize=NAME")
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_help_explains_and_gives_an_example(here, script):
     result = here(script, "--help")

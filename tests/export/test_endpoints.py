@@ -60,6 +60,15 @@ def test_the_best_of_the_list_is_the_translation(endpoints):
     assert strings(many["translations"][blank]) == [""] * 3 and one["score"][blank] == 0
 
 
+def test_blanks_around_a_text_change_nothing(endpoints):
+    texts = tf.constant([TEXTS[1], LONG, ""])
+    padded = tf.constant([f"\t  {TEXTS[1]}" + "  " * LONGEST, f" \u3000{LONG}\r\n", "\u00a0 " * 99])
+    for function in (endpoints.translate_nbest, endpoints.align):
+        plain, other = function(texts), function(padded)
+        for name, value in plain.items():
+            np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
 def test_long_texts_are_translated_in_parts(endpoints):
     parts = ["a dog runs. two dogs run.", "the cat sleeps on a mat,", "the dog runs"]
     ids, owners = endpoints.source.encode_parts([LONG], LONGEST)

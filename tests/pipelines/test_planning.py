@@ -43,7 +43,7 @@ def made(monkeypatch):
     class Noted:
         def __init__(self, *arguments, **options):
             self.step = make(*arguments, **options)
-            self.model, self.passes = self.step.model, self.step.passes
+            self.model = self.step.model
 
         def __call__(self, *batch):
             update = self.step(*batch)

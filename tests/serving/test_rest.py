@@ -133,6 +133,15 @@ def test_one_number_for_all_rows_travels_by_column_alone(rest):
         (400, {"inputs": [{"b64": "not base64!"}]}),
         (400, {"inputs": LINES, "signature_name": "summarise"}),
         (400, {"inputs": LINES, "signature_name": 7}),
+        *((400, {"inputs": body}) for body in ("a dog", [[line] for line in LINES], [LINES])),
+        (400, {"instances": [[line] for line in LINES]}),
+        (400, {"instances": [[line] for line in LINES], "signature_name": "info"}),
+        *(
+            (400, {"inputs": {"source": LINES, "target": LINES[:k]}, "signature_name": "score"})
+            for k in (0, 1, 2)
+        ),
+        (400, {"inputs": {"source": LINES[:2], "target": LINES}, "signature_name": "score"}),
+        (400, {"inputs": {"source": LINES, "prefix": ["a"]}, "signature_name": "complete"}),
     ],
 )
 def test_a_wrong_body_is_refused(rest, code, body):

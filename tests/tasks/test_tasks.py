@@ -1,12 +1,14 @@
 """Every task resolves, and where its data are at hand, they are what it says."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from dtmt_tf.data.corpus import byte_lines, resolve_file
 from dtmt_tf.data.splits import find_file, named_files
+from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.plan import dry_run
@@ -41,6 +43,27 @@ def test_a_task_resolves_to_a_model_that_can_be_built(name):
     experiment, origins = resolve(task, task.model, MODELS[task.model])
     assert experiment.data == task.data and f"task {name}" in origins.values()
     assert dry_run(experiment).startswith(f"{name}, {task.model}, vocabularies ")
+
+
+def test_one_table_for_two_vocabularies_is_refused_before_any_work():
+    arguments = TASKS["cldr_ende"], "dtmt_tied", MODELS["dtmt_tied"]
+    with pytest.raises(UserError, match="as dtmt_tied has it, needs data.joint_vocabulary=true"):
+        resolve(*arguments)
+    for way_out in ("data.joint_vocabulary=true", "model.tied_embeddings=none"):
+        resolve(*arguments, [way_out])
+
+
+def test_memory_is_told_for_both_passes_and_the_moving_average():
+    def gib(*settings):
+        text = dry_run(resolve(task, task.model, MODELS[task.model], settings)[0])
+        return {name: float(number) for name, number in re.findall(r"  (.+?) +(\S+) GiB", text)}
+
+    task = TASKS["multi30k_ende"]
+    larger = ["data.max_tokens_per_batch=128000"]  # than what two decimals blur
+    twice, once = gib(*larger), gib(*larger, "training.r_drop_alpha=0", "training.ema_decay=0")
+    assert twice["moving average"] == twice["weights"] > 0 and "moving average" not in once
+    for name in ("attention, all steps", "logits, gradient"):
+        assert twice[name] == pytest.approx(2 * once[name], rel=0.01)
 
 
 @pytest.mark.parametrize("name", sorted(set(TASKS) - {"cldr_ende", "custom"}))

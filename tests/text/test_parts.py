@@ -56,4 +56,6 @@ def test_no_rows():
 
 
 def test_sentences_of_some_languages_touch():
-    assert [joiner(code) for code in ("de", "zh", "zh-tw", "")] == [" ", "", "", " "]
+    assert [joiner(code) for code in ("de", "zh", "zh-tw", "zh_Hans", "JA", "")] == [
+        *(" ", "", "", "", "", " ")
+    ]

@@ -303,7 +303,7 @@ def test_a_saved_vocabulary_loads_as_it_was(tmp_path, joint):
 def test_a_missing_file_is_named(tmp_path, plain, missing):
     Vocabulary(plain, plain).save(tmp_path)
     (tmp_path / missing).unlink()
-    with pytest.raises(UserError, match=f"{missing} is missing.*prepare"):
+    with pytest.raises(UserError, match=f"{missing} is missing.*copy it here, or begin anew"):
         Vocabulary.load(tmp_path)
 
 

@@ -20,6 +20,18 @@ def container(tmp_path, monkeypatch):
     return tmp_path / "memory.max"
 
 
+@pytest.mark.parametrize("former", [(2**60, 2**61), (-1, 2**60), (-1, -1), (4096, 4096)])
+def test_a_limit_that_there_was_is_never_raised(monkeypatch, former):
+    limits = []
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda what: former)
+    monkeypatch.setattr(memory.resource, "setrlimit", lambda what, both: limits.append(both))
+    with memory.no_more_than_there_is():
+        pass
+    (soft, hard), after = limits
+    assert after == former and hard == former[1]
+    assert 0 < soft <= min([2**59, *(limit for limit in former if limit != -1)])
+
+
 @pytest.mark.parametrize(
     "limit, free",
     [

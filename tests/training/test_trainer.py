@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from tqdm import tqdm
 
 from dtmt_tf.config import TrainingConfig, UserError
 from dtmt_tf.data.pipeline import TrainingSet
@@ -314,6 +315,18 @@ def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
     assert record["pairs"] == [list(map(list, pair)) for pair in trainer.texts(*batch)]
     assert record["step"] == 2
     assert record["loss"] == "nan"
+
+
+def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path)
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
+    monkeypatch.setattr(TrainingStep, "alone", False)
+    monkeypatch.setattr("dtmt_tf.training.trainer.worker_number", lambda strategy: 1)
+    trainer.summaries = None  # as of all workers but the chief
+    with tqdm(disable=True) as bar:
+        assert not trainer._goes_back(bar, batch, float("nan"))
+    record = json.loads((tmp_path / "bad-step-00000000-worker-1.json").read_text())
+    assert len(record["pairs"]) == len(batch.source_ids)
 
 
 def state_of(trainer):
