@@ -27,7 +27,7 @@ test: setup-dev ## Lint, types and all tests.
 
 check: test
 
-quality: setup ## Train multi30k_ende_tok anew; fail more than 1 BLEU below the recorded mean. Takes two hours.
+quality: setup ## Train multi30k_ende_tok anew; fail if it scores more than 1 BLEU below the recorded mean. Takes two hours.
 	$(BIN)/python pipelines/quality.py
 
 load: setup-dev ## 20,000 requests of 16 clients through the exported model in MODEL=saved_models/<task>/<name>; LINES=a file to send.

@@ -18,6 +18,11 @@ PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
 NORMALIZATIONS = ("identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf")
 
 
+def base_language(code: str) -> str:
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise UserError(message)
@@ -55,7 +60,9 @@ class DataConfig:
     reverse: bool = False  # the other way: what is said of source and target changes sides
     corpus: str = "files"  # "files": those below; "cldr": rendered by Babel; "tfds": tfds_name
     tfds_name: str = ""  # "wmt14_translate/de-en"; its splits are train, validation and test
-    train_source: tuple[str, ...] = ()  # plain, .gz or .xz; from here, or below --data-dir; absolute, or below --data-dir
+    train_source: tuple[
+        str, ...
+    ] = ()  # plain, .gz, .xz; from here, below --data-dir, or absolute
     train_target: tuple[str, ...] = ()  # as many: file n translates file n
     validation_source: tuple[str, ...] = ()
     validation_target: tuple[str, ...] = ()

@@ -124,8 +124,8 @@ def with_overrides(
         sections[section_name] = dataclasses.replace(sections[section_name], **values)
     if sections["model"].needs_joint_vocabulary and not sections["data"].joint_vocabulary:
         raise UserError(
-            f"One table for both languages, as {experiment.model_name} has it, needs "
-            "data.joint_vocabulary=true; or set model.tied_embeddings=target."
+            f"One table for both languages (model.tied_embeddings, model {experiment.model_name}) "
+            "needs data.joint_vocabulary=true; or set model.tied_embeddings=target."
         )
     return dataclasses.replace(experiment, **sections), origins
 
@@ -212,8 +212,8 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
     except (KeyError, TypeError) as error:
         raise UserError(
-            f"The saved settings do not fit this version: {error}. Use the one that trained the "
-            "run, which its experiment.json names."
+            f"The saved settings do not fit this version: {error}. Use the version of "
+            "dtmt_tf that trained the run."
         ) from error
 
 

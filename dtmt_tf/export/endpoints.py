@@ -23,7 +23,7 @@ class Endpoints:
 
     A text of more sub-words than the model was trained on is cut (`text/parts.py`), translated in
     parts and joined; its score is the mean of theirs, weighted by their sub-words. Blanks around a
-    text are not read; a text of nothing else has an empty translation with score 0.
+    text to translate are not read; a text of nothing else has an empty translation with score 0.
 
     Args:
         model: The model; functions use its present weights.
@@ -120,7 +120,7 @@ class Endpoints:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
-        source_ids = _dense(self.source.encode(source)[:, : self.most])
+        source_ids = _dense(self.source.encode(_stripped(source))[:, : self.most])
         target_ids = _dense(self.target.encode(target)[:, : self.most])
         tokens = tf.math.count_nonzero(target_ids, axis=1, dtype=tf.int32)
 

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from dtmt_tf.config import base_language
+
 BLANK = "\u2581"  # what begins a sub-word after a blank
 SENTENCE_ENDS = ".!?…؟।。！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
 WIDE_ENDS = "。！？、，；："  # no blank follows them
 SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
 WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
-
-
-def base_language(code: str) -> str:
-    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
-    return code.lower().replace("_", "-").partition("-")[0]
 
 
 def joiner(language: str) -> str:

@@ -71,7 +71,8 @@ class Limits:
 class Trainer:
     """Trains until `max_steps`, early stopping, a signal or a time, and resumes where it stopped.
 
-    Several workers make the same updates and validations; the chief alone writes.
+    Several workers make the same updates and validations; the chief alone writes,
+    but for `bad-step-*.json`.
 
     Args:
         step: Makes the updates.

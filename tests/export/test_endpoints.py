@@ -67,6 +67,9 @@ def test_blanks_around_a_text_change_nothing(endpoints):
         plain, other = function(texts), function(padded)
         for name, value in plain.items():
             np.testing.assert_array_equal(other[name], value, err_msg=name)
+    targets = tf.constant(["the dog runs"] * 3)
+    plain, other = (endpoints.score(source, targets) for source in (texts, padded))
+    close(plain["log_probability"], other["log_probability"])
 
 
 def test_long_texts_are_translated_in_parts(endpoints):

@@ -47,7 +47,7 @@ def test_a_task_resolves_to_a_model_that_can_be_built(name):
 
 def test_one_table_for_two_vocabularies_is_refused_before_any_work():
     arguments = TASKS["cldr_ende"], "dtmt_tied", MODELS["dtmt_tied"]
-    with pytest.raises(UserError, match="as dtmt_tied has it, needs data.joint_vocabulary=true"):
+    with pytest.raises(UserError, match=r"model dtmt_tied\) needs data.joint_vocabulary=true"):
         resolve(*arguments)
     for way_out in ("data.joint_vocabulary=true", "model.tied_embeddings=none"):
         resolve(*arguments, [way_out])
