@@ -17,7 +17,7 @@ demo: setup ## Train the embedded default, score it, export it, translate with i
 	@echo "What to do next:"
 	@echo "  watch the training   $(BIN)/tensorboard --logdir saved_models"
 	@echo "  your own text        $(BIN)/python pipelines/train.py --task custom --help"
-	@echo "  real translation     $(BIN)/python pipelines/train.py --task multi30k_ende  (two hours)"
+	@echo "  real translation     $(BIN)/python pipelines/train.py --task multi30k_ende  (2 1/2 hours)"
 
 test: setup-dev ## Lint, types and all tests.
 	$(BIN)/ruff check .
@@ -27,7 +27,7 @@ test: setup-dev ## Lint, types and all tests.
 
 check: test
 
-quality: setup ## Train multi30k_ende_tok anew; fail if it scores more than 1 BLEU below the recorded mean. Takes two hours.
+quality: setup ## Train multi30k_ende_tok anew; fail if it scores more than 1 BLEU below the recorded mean. Takes 2 1/2 hours.
 	$(BIN)/python pipelines/quality.py
 
 load: setup-dev ## 20,000 requests of 16 clients through the exported model in MODEL=saved_models/<task>/<name>; LINES=a file to send.

@@ -60,9 +60,7 @@ class DataConfig:
     reverse: bool = False  # the other way: what is said of source and target changes sides
     corpus: str = "files"  # "files": those below; "cldr": rendered by Babel; "tfds": tfds_name
     tfds_name: str = ""  # "wmt14_translate/de-en"; its splits are train, validation and test
-    train_source: tuple[
-        str, ...
-    ] = ()  # plain, .gz, .xz; from here, below --data-dir, or absolute
+    train_source: tuple[str, ...] = ()  # plain, .gz, .xz; from here, below --data-dir, or absolute
     train_target: tuple[str, ...] = ()  # as many: file n translates file n
     validation_source: tuple[str, ...] = ()
     validation_target: tuple[str, ...] = ()

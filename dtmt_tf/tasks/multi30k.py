@@ -47,8 +47,8 @@ SHA256 = {
 
 MODEL = "dtmt_tied"
 DATA = DataConfig(source_vocab_size=6000, max_length=100, max_tokens_per_batch=1280)
-TRAINING = TrainingConfig(  # 10 epochs, read twice; see RESULTS.md for what else was tried
-    max_steps=4_000,
+TRAINING = TrainingConfig(  # 12 epochs, read twice; see RESULTS.md for what else was tried
+    max_steps=5_000,
     label_smoothing=0.2,
     embedding_dropout_rate=0.2,
     output_dropout_rate=0.3,
@@ -57,8 +57,8 @@ TRAINING = TrainingConfig(  # 10 epochs, read twice; see RESULTS.md for what els
     learning_rate=3e-4,
     schedule_replicas=8,
     schedule_warmup=31,
-    schedule_decay_start=16_000,
-    schedule_decay_end=48_000,
+    schedule_decay_start=20_000,
+    schedule_decay_end=60_000,
     ema_decay=0.999,
     validation_steps=1_000,
     patience=0,
