@@ -142,23 +142,6 @@ def test_the_small_preset_needs_what_the_table_of_peers_says():
     assert per_word == pytest.approx(37.4, abs=0.4)
 
 
-@pytest.mark.parametrize(
-    ("preset", "rates"),
-    [
-        *(("small", (0, 0, 0)), ("small+", (0.3, 0.4, 0.25))),
-        *(("medium", (0.3, 0.3, 0.1)), ("paper", (0.3, 0.3, 0.1))),
-    ],
-)
-def test_a_preset_keeps_what_its_records_were_measured_with(preset, rates):
-    training = benchmark.common.experiment(benchmark.parse(["train", "--preset", preset]))[
-        0
-    ].training
-    dropout = (training.embedding_dropout_rate, training.output_dropout_rate)
-    assert (*dropout, training.candidate_dropout_rate) == rates
-    assert (training.r_drop_alpha, training.label_smoothing, training.ema_decay) == (0, 0.1, 0)
-    assert (training.word_dropout_rate, training.subword_dropout_rate) == (0, 0)
-
-
 # Forms and batches.
 
 
