@@ -39,7 +39,7 @@ class Preset:
     updates: int
 
 
-# whatever the task recommends by then, so that records of different times compare
+# fixed, whatever the task comes to recommend, so that records of different times compare
 _SHARED = (
     *("data.max_tokens_per_batch=2048", "training.precision=float32"),
     *("training.r_drop_alpha=0", "training.label_smoothing=0.1", "training.ema_decay=0"),

@@ -283,7 +283,7 @@ class Trainer:
         if self._exit_code and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
         if self.finished() and self.step < training.max_steps:
-            logger.info("No better BLEU in %d validations: this is the end.", training.patience)
+            logger.info("No better BLEU in %d validations: ended early.", training.patience)
         return Outcome(self.step, self._exit_code)
 
     def _batches(self) -> Iterator[Batch]:

@@ -1,97 +1,22 @@
 """The loop: bit-exact resume, signals, early stopping, refusals."""
 
 import dataclasses
-import json
 import os
-import re
 import shutil
 import signal
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tqdm import tqdm
 
-from dtmt_tf.config import TrainingConfig, UserError
-from dtmt_tf.data.pipeline import TrainingSet
-from dtmt_tf.models import DTMTConfig, TransformerConfig
+from dtmt_tf.config import UserError
 from dtmt_tf.training import (
     OUT_OF_TIME,
-    CheckpointFolder,
     Limits,
-    Summaries,
-    Trainer,
-    TrainingStep,
     memory,
 )
-from dtmt_tf.training import trainer as trainer_module
-from dtmt_tf.training.diagnosis import first_non_finite
-from tests.data.toy_corpus import encode_letters, make_records
+from tests.training.toy_trainer import DTMT, SHORT, TRAINING, Calls, make_trainer
 
-TRAINING = TrainingConfig(  # every dropout on
-    max_steps=30,
-    learning_rate=1e-3,
-    schedule_replicas=1,
-    validation_steps=100,
-    log_steps=10,
-    patience=0,
-    word_dropout_rate=0.2,
-    embedding_dropout_rate=0.2,
-    output_dropout_rate=0.2,
-    candidate_dropout_rate=0.2,
-)
-SHORT = dataclasses.replace(TRAINING, max_steps=1)
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
-DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
-QUICK = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the loop alone is tested
-
-
-def lines(seed):
-    rng = np.random.default_rng(seed)
-    return ["".join(rng.choice(list("abcdefgh"), rng.integers(4, 13))) for _ in range(50)]
-
-
-class Recorder:
-    """A training step that notes its losses, and sends a signal after some of them."""
-
-    def __init__(self, step, stop_after=None):
-        self.step, self.stop_after, self.losses = step, stop_after, []
-
-    def __getattr__(self, name):
-        return getattr(self.step, name)
-
-    def __call__(self, *arguments):
-        update = self.step(*arguments)
-        self.losses.append(float(update.loss))
-        if len(self.losses) == self.stop_after:
-            os.kill(os.getpid(), signal.SIGINT)
-        return update
-
-
-def make_trainer(
-    folder, training=TRAINING, stop_after=None, validate=None, limits=None, model=QUICK
-):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    with strategy.scope():
-        built = model.build(20, 20, training)
-    step = Recorder(TrainingStep(built, training, strategy), stop_after)
-    records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
-    training_set = TrainingSet(records, 16)
-    return Trainer(
-        step,
-        training_set,
-        CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
-        Summaries(folder / "tensorboard", [v.path for v in built.trainable_variables]),
-        validate,
-        lambda step: None,
-        {"training": dataclasses.asdict(training)} | dict.fromkeys(
-            ("model", "data", "decoding", "evaluation"), {}),
-        {"training": dataclasses.asdict(TrainingConfig())},
-        lambda source, target: list(zip(source.tolist(), target.tolist(), strict=True)),
-        16,
-        128,
-        limits or Limits(),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -182,13 +107,15 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_with_the_defaults(tmp_path):
         make_trainer(tmp_path, dataclasses.replace(SHORT, r_drop_alpha=5.0)).restore()
 
 
-def test_training_ends_when_bleu_no_longer_rises(tmp_path):
+def test_training_ends_when_bleu_no_longer_rises(tmp_path, caplog):
+    caplog.set_level("INFO")
     scores = iter([1.0, 5.0, 4.0, 5.0, 3.0, 9.0])
     training = dataclasses.replace(TRAINING, validation_steps=2, patience=3)
     trainer = make_trainer(tmp_path, training, validate=lambda: ({"bleu": next(scores)}, []))
     outcome = trainer.run()
     assert outcome.step == 10  # the fifth validation is the third without a better one
     assert [record["bleu"] for record in trainer.history] == [1.0, 5.0, 4.0, 5.0, 3.0]
+    assert "No better BLEU in 3 validations" in caplog.text
 
 
 def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
@@ -223,19 +150,6 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
     assert seen == [b"".join(average[v.path].tobytes()
                              for v in trainer.update.model.trainable_variables)]  # fmt: skip
     np.testing.assert_array_equal(first.numpy(), weights[-1])  # training goes on with its own
-
-
-class Calls:
-    """Something whose calls go elsewhere."""
-
-    def __init__(self, target, call):
-        self.target, self.call = target, call
-
-    def __getattr__(self, name):
-        return getattr(self.target, name)
-
-    def __call__(self, *arguments):
-        return self.call(*arguments)
 
 
 def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
@@ -273,112 +187,6 @@ def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path):
     outcome = trainer.run()
     assert (outcome.step, outcome.exit_code) == (0, OUT_OF_TIME)
     assert trainer.checkpoints.steps() == [0]
-
-
-def spoil(trainer, steps):
-    """Makes the forward pass infinite at some updates."""
-    bias = trainer.update.model.readout.logits.bias
-    step, sound = trainer.update.step, bias.numpy()
-
-    def call(*arguments):
-        at = int(step.optimizer.iterations.numpy())
-        if at not in steps:
-            return step(*arguments)
-        former = bias.numpy()
-        bias.assign(np.full_like(sound, np.inf))
-        update = step(*arguments)
-        bias.assign(former)
-        return update
-
-    trainer.update.step = Calls(step, call)
-
-
-def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
-    training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
-    trainer = make_trainer(tmp_path, training, model=DTMT)
-    spoil(trainer, {1})
-    kept = []
-    step = trainer.update.step.call
-
-    def note(*arguments):
-        kept.append([v.numpy() for v in state_of(trainer)])
-        return step(*arguments)
-
-    trainer.update.step.call = note
-    assert trainer.run().step == 4
-    assert int(trainer.update.optimizer.iterations.numpy()) == 4
-    for before, after in zip(kept[1], kept[2], strict=True):  # around the second update
-        np.testing.assert_array_equal(after, before)
-    assert any((a != b).any() for a, b in zip(kept[2], kept[3], strict=True))
-    record = json.loads((tmp_path / "bad-step-00000002.json").read_text())
-    batch = next(iter(trainer.training_set.batches(trainer.plan, 1, 2).as_numpy_iterator()))
-    assert record["pairs"] == [list(map(list, pair)) for pair in trainer.texts(*batch)]
-    assert record["step"] == 2
-    assert record["loss"] == "nan"
-
-
-def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
-    trainer = make_trainer(tmp_path)
-    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
-    monkeypatch.setattr(TrainingStep, "alone", False)
-    monkeypatch.setattr("dtmt_tf.training.trainer.worker_number", lambda strategy: 1)
-    trainer.summaries = None  # as of all workers but the chief
-    with tqdm(disable=True) as bar:
-        assert not trainer._goes_back(bar, batch, float("nan"))
-    record = json.loads((tmp_path / "bad-step-00000000-worker-1.json").read_text())
-    assert len(record["pairs"]) == len(batch.source_ids)
-
-
-def state_of(trainer):
-    """Everything that an update changes but its count."""
-    optimizer = trainer.update.optimizer
-    moments = [v for v in optimizer.variables if len(v.shape)]
-    return [*trainer.update.model.trainable_variables, *moments, *optimizer.averages]
-
-
-def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
-    trainer = make_trainer(tmp_path, model=DTMT)
-    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
-    assert first_non_finite(trainer.update, *batch, 0) == "none when it was computed again"
-    bias = trainer.update.model.readout.logits.bias
-    bias.assign([3e38] + 19 * [-3e38])  # finite; their differences are not
-    found = first_non_finite(trainer.update, *batch, 0)
-    assert re.fullmatch(
-        r'Infinity or NaN in output 0 of graph op "\w+", made at \S*dtmt_tf/training/loss.py .*',
-        found,
-    ), found
-    bias.assign(tf.fill(bias.shape, np.nan))
-    assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
-
-
-def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
-    training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
-    trainer = make_trainer(tmp_path, training, model=DTMT)
-    bad = {6, 7}
-    spoil(trainer, bad)
-    rates = {}
-    step = trainer.update.step.call
-
-    def note(*arguments):
-        at = int(trainer.update.optimizer.iterations.numpy())
-        update = step(*arguments)
-        rates.setdefault(at, []).append(float(update.learning_rate))
-        if at == 7 and len(rates[7]) == 1:
-            bad.clear()
-        if at == 9:
-            bad.update({9, 10, 11})
-        return update
-
-    trainer.update.step.call = note
-    with pytest.raises(UserError, match="the rate was halved before"):
-        trainer.run()
-    assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
-    assert len(rates[6]) == len(rates[7]) == 2
-    assert trainer.step == 12
-    again = make_trainer(tmp_path, training, model=DTMT)
-    assert again.restore() == 8
-    assert again.rate_factor == 0.5
 
 
 def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):

@@ -1,0 +1,122 @@
+"""Updates whose loss or gradient is not finite."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tqdm import tqdm
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.training import TrainingStep
+from dtmt_tf.training import trainer as trainer_module
+from dtmt_tf.training.diagnosis import first_non_finite
+from tests.training.toy_trainer import DTMT, TRAINING, Calls, make_trainer
+
+
+def spoil(trainer, steps):
+    """Makes the forward pass infinite at some updates."""
+    bias = trainer.update.model.readout.logits.bias
+    step, sound = trainer.update.step, bias.numpy()
+
+    def call(*arguments):
+        at = int(step.optimizer.iterations.numpy())
+        if at not in steps:
+            return step(*arguments)
+        former = bias.numpy()
+        bias.assign(np.full_like(sound, np.inf))
+        update = step(*arguments)
+        bias.assign(former)
+        return update
+
+    trainer.update.step = Calls(step, call)
+
+
+def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
+    trainer = make_trainer(tmp_path, training, model=DTMT)
+    spoil(trainer, {1})
+    kept = []
+    step = trainer.update.step.call
+
+    def note(*arguments):
+        kept.append([v.numpy() for v in state_of(trainer)])
+        return step(*arguments)
+
+    trainer.update.step.call = note
+    assert trainer.run().step == 4
+    assert int(trainer.update.optimizer.iterations.numpy()) == 4
+    for before, after in zip(kept[1], kept[2], strict=True):  # around the second update
+        np.testing.assert_array_equal(after, before)
+    assert any((a != b).any() for a, b in zip(kept[2], kept[3], strict=True))
+    record = json.loads((tmp_path / "bad-step-00000002.json").read_text())
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 1, 2).as_numpy_iterator()))
+    assert record["pairs"] == [list(map(list, pair)) for pair in trainer.texts(*batch)]
+    assert record["step"] == 2
+    assert record["loss"] == "nan"
+
+
+def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path)
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
+    monkeypatch.setattr(TrainingStep, "alone", False)
+    monkeypatch.setattr("dtmt_tf.training.trainer.worker_number", lambda strategy: 1)
+    trainer.summaries = None  # as of all workers but the chief
+    with tqdm(disable=True) as bar:
+        assert not trainer._goes_back(bar, batch, float("nan"))
+    record = json.loads((tmp_path / "bad-step-00000000-worker-1.json").read_text())
+    assert len(record["pairs"]) == len(batch.source_ids)
+
+
+def state_of(trainer):
+    """Everything that an update changes but its count."""
+    optimizer = trainer.update.optimizer
+    moments = [v for v in optimizer.variables if len(v.shape)]
+    return [*trainer.update.model.trainable_variables, *moments, *optimizer.averages]
+
+
+def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
+    trainer = make_trainer(tmp_path, model=DTMT)
+    batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
+    assert first_non_finite(trainer.update, *batch, 0) == "none when it was computed again"
+    bias = trainer.update.model.readout.logits.bias
+    bias.assign([3e38] + 19 * [-3e38])  # finite; their differences are not
+    found = first_non_finite(trainer.update, *batch, 0)
+    assert re.fullmatch(
+        r'Infinity or NaN in output 0 of graph op "\w+", made at \S*dtmt_tf/training/loss.py .*',
+        found,
+    ), found
+    bias.assign(tf.fill(bias.shape, np.nan))
+    assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
+
+
+def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
+    training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
+    trainer = make_trainer(tmp_path, training, model=DTMT)
+    bad = {6, 7}
+    spoil(trainer, bad)
+    rates = {}
+    step = trainer.update.step.call
+
+    def note(*arguments):
+        at = int(trainer.update.optimizer.iterations.numpy())
+        update = step(*arguments)
+        rates.setdefault(at, []).append(float(update.learning_rate))
+        if at == 7 and len(rates[7]) == 1:
+            bad.clear()
+        if at == 9:
+            bad.update({9, 10, 11})
+        return update
+
+    trainer.update.step.call = note
+    with pytest.raises(UserError, match="the rate was halved before"):
+        trainer.run()
+    assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
+    assert len(rates[6]) == len(rates[7]) == 2
+    assert trainer.step == 12
+    again = make_trainer(tmp_path, training, model=DTMT)
+    assert again.restore() == 8
+    assert again.rate_factor == 0.5

@@ -1,0 +1,91 @@
+"""A trainer of a small model on letters, and ways to watch it."""
+
+import dataclasses
+import os
+import signal
+
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.data.pipeline import TrainingSet
+from dtmt_tf.models import DTMTConfig, TransformerConfig
+from dtmt_tf.training import CheckpointFolder, Limits, Summaries, Trainer, TrainingStep
+from tests.data.toy_corpus import encode_letters, make_records
+
+TRAINING = TrainingConfig(  # every dropout on
+    max_steps=30,
+    learning_rate=1e-3,
+    schedule_replicas=1,
+    validation_steps=100,
+    log_steps=10,
+    patience=0,
+    word_dropout_rate=0.2,
+    embedding_dropout_rate=0.2,
+    output_dropout_rate=0.2,
+    candidate_dropout_rate=0.2,
+)
+SHORT = dataclasses.replace(TRAINING, max_steps=1)
+DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
+QUICK = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the loop alone is tested
+
+
+def lines(seed):
+    rng = np.random.default_rng(seed)
+    return ["".join(rng.choice(list("abcdefgh"), rng.integers(4, 13))) for _ in range(50)]
+
+
+class Recorder:
+    """A training step that notes its losses, and sends a signal after some of them."""
+
+    def __init__(self, step, stop_after=None):
+        self.step, self.stop_after, self.losses = step, stop_after, []
+
+    def __getattr__(self, name):
+        return getattr(self.step, name)
+
+    def __call__(self, *arguments):
+        update = self.step(*arguments)
+        self.losses.append(float(update.loss))
+        if len(self.losses) == self.stop_after:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update
+
+
+def make_trainer(
+    folder, training=TRAINING, stop_after=None, validate=None, limits=None, model=QUICK
+):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        built = model.build(20, 20, training)
+    step = Recorder(TrainingStep(built, training, strategy), stop_after)
+    records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
+    training_set = TrainingSet(records, 16)
+    return Trainer(
+        step,
+        training_set,
+        CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
+        Summaries(folder / "tensorboard", [v.path for v in built.trainable_variables]),
+        validate,
+        lambda step: None,
+        {"training": dataclasses.asdict(training)} | dict.fromkeys(
+            ("model", "data", "decoding", "evaluation"), {}),
+        {"training": dataclasses.asdict(TrainingConfig())},
+        lambda source, target: list(zip(source.tolist(), target.tolist(), strict=True)),
+        16,
+        128,
+        limits or Limits(),
+    )  # fmt: skip
+
+
+class Calls:
+    """Something whose calls go elsewhere."""
+
+    def __init__(self, target, call):
+        self.target, self.call = target, call
+
+    def __getattr__(self, name):
+        return getattr(self.target, name)
+
+    def __call__(self, *arguments):
+        return self.call(*arguments)
