@@ -360,13 +360,14 @@ def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, t
     model = Shouter(hold=lambda model, number: number >= 3)
     options = ("--batch-size", "2", "--concurrency", "2")
     with protocol(model) as server:
-        process = subprocess.Popen(
-            [*CLIENT, *server, source, "-o", target, *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            # tests that a shell runs in the background have children that ignore Ctrl-C
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        command = [*CLIENT, *server, source, "-o", target, *options]
+        # Children of tests that a shell runs in the background would ignore Ctrl-C. preexec_fn
+        # would fork, which the gRPC server of this process does not always survive.
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        finally:
+            signal.signal(signal.SIGINT, handler)
         try:
             with model.changed:
                 assert model.wait_for(lambda: model.answered == 3 and model.in_flight == 2)
