@@ -362,7 +362,7 @@ def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, t
     with protocol(model) as server:
         command = [*CLIENT, *server, source, "-o", target, *options]
         # Children of tests that a shell runs in the background would ignore Ctrl-C. preexec_fn
-        # would fork, which the gRPC server of this process does not always survive.
+        # would fork beside a running gRPC server, whose fork handlers give up when it is busy.
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
