@@ -272,6 +272,13 @@ class Task:
     unavailable: str = ""  # why the corpus can not be fetched, and what to do
 
 
+def as_override(value: Any) -> str:
+    """Returns a setting's value, as JSON has it, in the form that `--set` reads."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
     rows = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from records import Record
 from rows import FIGURES, TABLES, Table
 from speed import markdown
 
+from dtmt_tf.config import as_override
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.sentences import Counts, bleu_of, paired_bootstrap
 from dtmt_tf.files import write_atomically
@@ -355,10 +355,7 @@ def _each(values: Iterable[Mapping[str, Any]], form: str) -> str:
 
 
 def _settings(changed: Mapping[str, Any]) -> str:
-    return "`" + " ".join(
-        f"{key}={json.dumps(value) if isinstance(value, bool) else value}"
-        for key, value in changed.items()
-    ) + "`"  # fmt: skip
+    return "`" + " ".join(f"{key}={as_override(value)}" for key, value in changed.items()) + "`"
 
 
 def _conditions(used: Sequence[Record]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from dtmt_tf.config import DecodingConfig
+from dtmt_tf.config import DecodingConfig, as_override
 from dtmt_tf.export.signatures import SIGNATURES
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
@@ -135,7 +135,7 @@ def _command(
     parts += ["--model", settings["model_name"], "--name", name]
     data = settings["data"]
     given = [
-        f"{_as_given(key, data) if data['reverse'] else key}={_as_text(values[key])}"
+        f"{_as_given(key, data) if data['reverse'] else key}={as_override(values[key])}"
         for key, origin in origins.items()
         if origin == "--set"
     ]
@@ -149,13 +149,6 @@ def _as_given(key: str, data: Mapping[str, Any]) -> str:
         return key
     sides = {"source": "target", "target": "source"}
     return section + "." + "_".join(sides.get(word, word) for word in setting.split("_"))
-
-
-def _as_text(value: Any) -> str:
-    """Returns a value as `--set` reads it."""
-    if isinstance(value, list):
-        return ",".join(value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def card_text(card: Mapping[str, Any]) -> str:
@@ -275,7 +268,7 @@ def _training(card: Mapping[str, Any]) -> list[str]:
         lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
     if card["settings"]:
         rows = [
-            (f"`{key}`", f"`{_as_text(one['value'])}`", one["origin"])
+            (f"`{key}`", f"`{as_override(one['value'])}`", one["origin"])
             for key, one in card["settings"].items()
         ]
         lines += ["", "Settings that are not the task's:", ""]

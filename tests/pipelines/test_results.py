@@ -99,7 +99,7 @@ def test_a_lost_marker_is_named():
 
 def test_runs_are_listed_with_mean_and_spread_over_seeds():
     found = [record(seed=1), record(seed=2), record(seed=1, task="other", settings_hash="d")]
-    found[2]["changed_settings"] = {"model.tied_embeddings": "all"}
+    found[2]["changed_settings"] = {"data.reverse": True, "data.train_source": ["a.en", "b.en"]}
     bleu = [run["scores"]["test"]["bleu"] for run in found[:2]]
     text = report.runs_table([*found, record("gru0", seed=3)])
     assert cells(text, "custom", "en-de", "run2") == [
@@ -112,7 +112,7 @@ def test_runs_are_listed_with_mean_and_spread_over_seeds():
     assert mean[-1] == f"{statistics.mean(bleu):.2f} ± {spread:.2f}"
     assert mean[-2] == f"{statistics.mean(bleu) + 1:.2f} ± {spread:.2f}"
     assert text.count("| other |") == 1
-    assert "- run1 of other: `model.tied_embeddings=all`" in text
+    assert "- run1 of other: `data.reverse=true data.train_source=a.en,b.en`" in text
     found[0]["curve"] = {"1200": 25.61, "2400": 34.58}
     line = "- run1 of custom, validation BLEU after 1,200 updates 25.6, 2,400 updates 34.6\n"
     assert line in report.runs_table(found)
