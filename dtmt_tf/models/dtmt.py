@@ -49,6 +49,7 @@ class DTMTConfig(ModelConfig):
     decoder_depth: int = 4
     tied_embeddings: str = "none"  # "target": table = softmax; "all": the source's too
     update_offset: float = 0.0  # what the update gates' offsets start from
+    transition_offset: float = 0.0  # added to it in T-GRUs; below 0 transitions start shallow
     embedding_scale: float = 1.0  # factor of table row and positional signal
     use_positional_signal: bool = True
     use_layer_norm: bool = True
@@ -152,6 +153,7 @@ class DTMT(TranslationModel):
             first = CELLS[cell](
                 config.units, name=cell, initializer=initializer, **options, **first_options
             )
+            options["update_offset"] += config.transition_offset
             others = [
                 TGRUCell(config.units, name=f"tgru_{k}", initializer=initializer, **options)
                 for k in range(1, depth + 1)

@@ -369,6 +369,12 @@ def test_settings_of_first_weights_reach_every_cell():
     for offset in offsets:
         np.testing.assert_array_equal(offset[1], -1.5)
         assert not np.any(offset[0])
+    config = DTMTConfig(**options, update_offset=-1.5, transition_offset=-3.0)
+    deep = config.build(WORDS_S, WORDS_T, TrainingConfig())
+    offsets = {v.path: v for v in deep.trainable_variables if v.path.endswith("gates/offset")}
+    assert sum("tgru" in path for path in offsets) == 4
+    for path, offset in offsets.items():  # z's, after r's
+        np.testing.assert_array_equal(offset[1], -4.5 if "tgru" in path else -1.5, path)
     plain = DTMTConfig(**options).build(WORDS_S, WORDS_T, TrainingConfig())
     for scaled, once in (
         (model.source_embedding, plain.source_embedding),
