@@ -55,7 +55,7 @@ def beam_search(
     is done when it has a finished hypothesis and the worst one wanted beats what the best one alive
     can still reach, `log p / lp(max length)`, or at its maximum length. It leaves the batch then:
     its result does not depend on its neighbours, and they do not wait for it. If nothing finished,
-    the hypotheses alive are returned. K = 1 is greedy: the best word at each step, until that is
+    the hypotheses alive are returned. K = 1 is greedy: the best token at each step, until that is
     <eos>.
 
     Args:
@@ -64,11 +64,11 @@ def beam_search(
         state: `(hidden, memory)`. Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; they are
             repeated K times and follow the hypotheses; an axis that is empty at first may grow
             from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
-        max_lengths: Most sub-words of each sentence's hypotheses, <eos> included, `[B]` int32.
+        max_lengths: Most sub-tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
         beam_size: Hypotheses kept, K. 1 is greedy.
         alpha: Length penalty.
         eos_id: Id that ends a hypothesis.
-        prefixes: Words that every hypothesis of a sentence begins with, `[B, P]` int32, padded
+        prefixes: Tokens that every hypothesis of a sentence begins with, `[B, P]` int32, padded
             with 0 at the end, fewer than `max_lengths`; none by default.
         wanted: How many of the best hypotheses are final; all K by default. With fewer the search
             ends earlier, and those further down the list may be others than with all.
@@ -102,9 +102,9 @@ def beam_search(
         totals = b.log_probs[:, :, None] + log_probs
         totals = tf.reshape(totals, [tf.size(b.rows), beam_size * vocab_size])
         totals, flat = _top(totals, candidates)
-        origins, words = flat // vocab_size, flat % vocab_size
-        ids = _write(tf.gather(b.ids, origins, batch_dims=1), time - 1, words)
-        ends = tf.equal(words, eos_id)
+        origins, tokens = flat // vocab_size, flat % vocab_size
+        ids = _write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
+        ends = tf.equal(tokens, eos_id)
 
         log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
         best_origins = tf.gather(origins, best, batch_dims=1)
@@ -168,17 +168,17 @@ def _shapes(tensors: Any) -> Any:
 
 
 def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
-    """Leaves of log probabilities `[b, K, V]` the next word of each prefix, where there is one."""
+    """Leaves of log probabilities `[b, K, V]` the next token of each prefix, where there is one."""
     padded = tf.pad(prefixes, [[0, 0], [0, 1]])
-    word = padded[:, tf.minimum(time, tf.shape(prefixes)[1])]
-    allowed = tf.equal(word, 0)[:, None] | tf.one_hot(word, log_probs.shape[-1], True, False)
+    token = padded[:, tf.minimum(time, tf.shape(prefixes)[1])]
+    allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, log_probs.shape[-1], True, False)
     return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
 
 
-def _write(ids: tf.Tensor, position: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-    """Puts words `[b, K]` at a position of ids `[b, K, T]`."""
+def _write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """Puts tokens `[b, K]` at a position of ids `[b, K, T]`."""
     here = tf.equal(tf.range(tf.shape(ids)[2]), position)
-    return tf.where(here, words[:, :, None], ids)
+    return tf.where(here, tokens[:, :, None], ids)
 
 
 def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypotheses:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
-from dtmt_tf.decoding.rows import by_length
+from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.machine import cores
 
 Search = Callable[..., Hypotheses]

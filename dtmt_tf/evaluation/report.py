@@ -64,11 +64,11 @@ def format_scores(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def format_comparison(records: Sequence[SystemScore]) -> str:
+def format_comparison(systems: Sequence[SystemScore]) -> str:
     """Returns a comparison as a table, with the common signature below it.
 
     Args:
-        records: The records of `compare_systems`, the baseline first.
+        systems: What `compare_systems` returned, the baseline first.
 
     Returns:
         A table without a final newline. Names too long for it begin with an ellipsis.
@@ -76,23 +76,23 @@ def format_comparison(records: Sequence[SystemScore]) -> str:
     headings = ("BLEU", "change", "mean and 95% interval", "p-value")
     widths = (8, 9, 24, 11)
     name_width = min(
-        max(len("system"), *(len(record.name) for record in records)), _COLUMNS - sum(widths)
+        max(len("system"), *(len(system.name) for system in systems)), _COLUMNS - sum(widths)
     )
     lines = ["system".ljust(name_width) + _row(headings, widths)]
     lines.append("-" * len(lines[0]))
-    for record in records:
-        name = record.name
+    for system in systems:
+        name = system.name
         if len(name) > name_width:
             name = "..." + name[3 - name_width :]  # paths differ at their ends
-        is_baseline = record.p_value is None
+        is_baseline = system.p_value is None
         cells = (
-            f"{record.bleu:.2f}",
-            "baseline" if is_baseline else f"{record.bleu - records[0].bleu:+.2f}",
-            f"{record.mean:.2f} ± {record.confidence_interval:.2f}",
-            "" if record.p_value is None else f"{record.p_value:.4f}",
+            f"{system.bleu:.2f}",
+            "baseline" if is_baseline else f"{system.bleu - systems[0].bleu:+.2f}",
+            f"{system.mean:.2f} ± {system.confidence_interval:.2f}",
+            "" if system.p_value is None else f"{system.p_value:.4f}",
         )
         lines.append((name.ljust(name_width) + _row(cells, widths)).rstrip())
-    lines.extend(_signature_lines(records[0].signature))
+    lines.extend(_signature_lines(systems[0].signature))
     return "\n".join(lines)
 
 

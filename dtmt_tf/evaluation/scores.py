@@ -158,7 +158,7 @@ def compare_systems(
         seed: Seed of the resampling. Positive.
 
     Returns:
-        One record per system, in the order given, the baseline first.
+        One score per system, in the order given, the baseline first.
 
     Raises:
         UserError: If there are fewer than two systems, counts differ, or a setting is out of
@@ -187,14 +187,14 @@ def compare_systems(
         )
         signatures, columns = test()
     baseline = next(iter(named_hypotheses.values()))
-    records = []
+    scores = []
     for (name, hypotheses), result in zip(named_hypotheses.items(), columns["BLEU"], strict=True):
         if not isinstance(result, Result) or result.mean is None or result.ci is None:
             raise TypeError(f"sacreBLEU should give a bootstrap result. Received: {result!r}")
         p_value = None if result.p_value is None else float(result.p_value)
         if p_value is not None and list(hypotheses) == list(baseline):
             p_value = 1.0
-        records.append(
+        scores.append(
             SystemScore(
                 name=name,
                 bleu=float(result.score),
@@ -204,7 +204,7 @@ def compare_systems(
                 signature=str(signatures["BLEU"]),
             )
         )
-    return records
+    return scores
 
 
 def build_bleu(tokenize: str, lowercase: bool) -> BLEU:

@@ -17,7 +17,7 @@ _SEARCH = ("precision", "beam_size", "length_penalty", "extra_length")
 
 
 def model_card(
-    record: Mapping[str, Any],
+    experiment: Mapping[str, Any],
     scores: Mapping[str, Any],
     *,
     name: str,
@@ -32,7 +32,7 @@ def model_card(
     server may ask for this card.
 
     Args:
-        record: What `experiment.json` holds: settings, their origins, versions; of an ensemble,
+        experiment: What `experiment.json` holds: settings, their origins, versions; of an ensemble,
             which are its first member's, the members' names, too.
         scores: What `scores.json` holds, by split; empty if nothing has been scored.
         name: The run's name.
@@ -45,7 +45,7 @@ def model_card(
         The card. `scores` gives for each split whether they are `of_this_model`: of the same
         weights, searched in the same way.
     """
-    settings, origins = record["settings"], record["origins"]
+    settings, origins = experiment["settings"], experiment["origins"]
     data = settings["data"]
     search = _search(settings["decoding"])
     values = {
@@ -54,7 +54,7 @@ def model_card(
         for section, _, setting in [key.partition(".")]
     }
     own = ("default", f"task {settings['task']}")
-    members = list(record.get("members", ()))
+    members = list(experiment.get("members", ()))
     return {
         "task": settings["task"],
         "name": name,
@@ -82,7 +82,7 @@ def model_card(
         "command": _united(settings, name, members)
         if members
         else _command(settings, name, values, origins),
-        "versions": dict(record["versions"]),
+        "versions": dict(experiment["versions"]),
     }
 
 
@@ -131,15 +131,15 @@ def _command(
     settings: Mapping[str, Any], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
 ) -> str:
     """Returns the command that trains this model again."""
-    parts = ["python", "pipelines/train.py", "--task", settings["task"]]
-    parts += ["--model", settings["model_name"], "--name", name]
+    command = ["python", "pipelines/train.py", "--task", settings["task"]]
+    command += ["--model", settings["model_name"], "--name", name]
     data = settings["data"]
     given = [
         f"{_as_given(key, data) if data['reverse'] else key}={as_override(values[key])}"
         for key, origin in origins.items()
         if origin == "--set"
     ]
-    return shlex.join(parts + (["--set", *given] if given else []))
+    return shlex.join(command + (["--set", *given] if given else []))
 
 
 def _as_given(key: str, data: Mapping[str, Any]) -> str:
@@ -148,7 +148,7 @@ def _as_given(key: str, data: Mapping[str, Any]) -> str:
     if section != "data" or (data["joint_vocabulary"] and "vocab_size" in setting):
         return key
     sides = {"source": "target", "target": "source"}
-    return section + "." + "_".join(sides.get(word, word) for word in setting.split("_"))
+    return section + "." + "_".join(sides.get(name, name) for name in setting.split("_"))
 
 
 def card_text(card: Mapping[str, Any]) -> str:
@@ -237,7 +237,7 @@ def _scores(card: Mapping[str, Any]) -> list[str]:
         for split, score in scores.items()
         if not score["of_this_model"]
     ]
-    headings = ("part", "BLEU", "chrF2", "exact match", "sentences")
+    headings = ("split", "BLEU", "chrF2", "exact match", "sentences")
     return [*_table(headings, rows), "", *signatures, *others]
 
 
@@ -261,7 +261,7 @@ def _training(card: Mapping[str, Any]) -> list[str]:
         lines.append(f"- seed {card['seed']}")
     if card["scores"]:
         newest = max(card["scores"].values(), key=lambda score: score["updates"])
-        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target words")
+        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target tokens")
     if card["members"]:
         lines.append(f"- members: {_names(card['members'])}")
     else:

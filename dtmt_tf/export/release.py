@@ -15,19 +15,19 @@ from dtmt_tf.export.warmup import sample_requests
 def release(
     endpoints: Endpoints,
     folder: Path,
-    record: Mapping[str, Any],
+    experiment: Mapping[str, Any],
     scores: Mapping[str, Any],
     *,
     description: str,
     checkpoints: Sequence[int],
     pairs: Sequence[tuple[str, str]],
 ) -> Path:
-    """Exports a model with its records, its card and warm-up requests.
+    """Exports a model with its settings, scores, card and warm-up requests.
 
     Args:
         endpoints: What it answers.
         folder: The run's folder; the model gets the next version's number.
-        record: What `experiment.json` holds.
+        experiment: What `experiment.json` holds.
         scores: What `scores.json` holds; may be empty.
         description: The task's.
         checkpoints: The updates that the weights are the mean of.
@@ -40,7 +40,7 @@ def release(
         UserError: If the result could not be served.
     """
     card = model_card(
-        record,
+        experiment,
         scores,
         name=folder.name,
         description=description,
@@ -48,5 +48,5 @@ def release(
         checkpoints=checkpoints,
         limits=endpoints.limits(),
     )
-    files = {"experiment.json": record, "scores.json": scores, "MODEL_CARD.md": card_text(card)}
+    files = {"experiment.json": experiment, "scores.json": scores, "MODEL_CARD.md": card_text(card)}
     return export_saved_model(endpoints, folder, card, files, sample_requests(pairs))

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.endpoints import Endpoints, Tensors
-from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.servable import check_saved_model
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.warmup import Request, write_warmup
 
@@ -28,7 +28,7 @@ def export_saved_model(
     endpoints: Endpoints,
     folder: Path,
     card: Mapping[str, Any],
-    records: Mapping[str, Any],
+    files: Mapping[str, Any],
     warmup: Sequence[Request] = (),
 ) -> Path:
     """Writes `<folder>/<version>/`, a SavedModel with the search and the sub-words inside.
@@ -37,7 +37,7 @@ def export_saved_model(
         endpoints: What it answers, see `SIGNATURES`; the weights are copied.
         folder: Where versions are kept; the new one gets the next number.
         card: What `info` answers.
-        records: Files that go with it, by name: text, or what JSON holds.
+        files: What goes with it, by name: text, or what JSON holds.
         warmup: Requests that a server replays when it loads the model.
 
     Returns:
@@ -73,7 +73,7 @@ def export_saved_model(
     problems = check_saved_model(partial)
     if problems:
         raise UserError(f"{partial} could not be served:\n  " + "\n  ".join(problems))
-    for name, content in records.items():
+    for name, content in files.items():
         if not isinstance(content, str):
             content = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         (partial / name).write_text(content, encoding="utf-8")

@@ -106,14 +106,14 @@ def read_warmup(folder: str | os.PathLike[str]) -> list[tuple[str, dict[str, np.
     Raises:
         FileNotFoundError: If the model has none.
         tensorflow.errors.DataLossError: If the file is damaged.
-        google.protobuf.message.DecodeError: If a record is something else.
+        google.protobuf.message.DecodeError: If an entry is something else.
     """
     path = Path(folder, WARMUP_FILE)
     if not path.exists():
         raise FileNotFoundError(path)
     requests = []
-    for record in tf.data.TFRecordDataset(str(path)):
-        request = _PredictionLog.FromString(record.numpy()).predict_log.request
+    for entry in tf.data.TFRecordDataset(str(path)):
+        request = _PredictionLog.FromString(entry.numpy()).predict_log.request
         inputs = {
             item.key: tf.make_ndarray(tensor_pb2.TensorProto.FromString(item.value))
             for item in request.inputs

@@ -1,4 +1,4 @@
-"""A sound model, and edits of it, for the tests of the gate."""
+"""A sound model, and edits of it, for the tests of the servability check."""
 
 import pytest
 import sentencepiece
@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_text
 from tensorflow.core.protobuf import saved_model_pb2
 
-from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.servable import check_saved_model
 
 LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
 

@@ -1,4 +1,4 @@
-"""A model card says what its run's records say, and how to make the model again."""
+"""A model card says what its run's files say, and how to make the model again."""
 
 import json
 import shlex
@@ -26,14 +26,14 @@ SCORE = {
 SEARCH = {"precision": "float32", "beam_size": 4, "length_penalty": 0.6, "extra_length": 50}
 
 
-def record_of(*overrides, task=TASK):
+def experiment_of(*overrides, task=TASK):
     experiment, origins = resolved(*overrides, task=task)
     return {"settings": to_dict(experiment), "origins": origins, "versions": VERSIONS}
 
 
-def card_of(record, scores=None, limits=None):
+def card_of(experiment, scores=None, limits=None):
     return model_card(
-        record,
+        experiment,
         scores or {},
         name="mine",
         description="English-German toys",
@@ -48,7 +48,9 @@ def section(card, heading):
 
 
 def test_the_card_is_what_json_gives_back():
-    card = card_of(record_of("data.train_source=a.en,b.en"), {"test": SCORE}, {"longest_part": 100})
+    card = card_of(
+        experiment_of("data.train_source=a.en,b.en"), {"test": SCORE}, {"longest_part": 100}
+    )
     assert json.loads(json.dumps(card, allow_nan=False)) == card
     expected = {
         "task": "toy",
@@ -103,31 +105,31 @@ def test_the_card_is_what_json_gives_back():
     ],
 )
 def test_the_command_makes_the_same_experiment(overrides):
-    record = record_of(*overrides)
-    command = shlex.split(card_of(record)["command"])
+    experiment = experiment_of(*overrides)
+    command = shlex.split(card_of(experiment)["command"])
     start = "python pipelines/train.py --task toy --model toy8 --name mine".split()
     assert command[: len(start)] == start
     given = command[len(start) :]
     assert given[:1] == (["--set"] if overrides else [])
-    assert record_of(*given[1:]) == record
+    assert experiment_of(*given[1:]) == experiment
 
 
 def test_settings_are_listed_that_are_not_the_tasks_own():
-    record = record_of("training.max_steps=7", "model.num_heads=2")
-    record["origins"]["model.units"] = "model toy8"
-    assert card_of(record)["settings"] == {
+    experiment = experiment_of("training.max_steps=7", "model.num_heads=2")
+    experiment["origins"]["model.units"] = "model toy8"
+    assert card_of(experiment)["settings"] == {
         "model.units": {"value": 8, "origin": "model toy8"},
         "model.num_heads": {"value": 2, "origin": "--set"},
         "training.max_steps": {"value": 7, "origin": "--set"},
     }
-    text = section(card_of(record), "How it was trained")
+    text = section(card_of(experiment), "How it was trained")
     assert "| `training.max_steps` | `7` | --set |\n" in text
     assert "Versions: python 3.11.7, keras 3.15.1." in text
-    assert "Settings that" not in section(card_of(record_of()), "How it was trained")
+    assert "Settings that" not in section(card_of(experiment_of()), "How it was trained")
 
 
 def test_an_ensembles_card_names_its_members_and_no_seed():
-    card = card_of(record_of("training.max_steps=7") | {"members": ["a", "b c"]})
+    card = card_of(experiment_of("training.max_steps=7") | {"members": ["a", "b c"]})
     assert card["command"] == "python pipelines/ensemble.py --task toy --name mine a 'b c'"
     assert "2 models that predict together, `toy8` first, with 8,953,232" in card_text(card)
     text = section(card, "How it was trained")
@@ -137,7 +139,7 @@ def test_an_ensembles_card_names_its_members_and_no_seed():
 
 def test_folders_of_the_users_machine_stay_there():
     paths = "data.train_source=/home/me/a.en,b/b.en", "data.extra_tests=/home/me/t"
-    card = card_of(record_of(*paths))
+    card = card_of(experiment_of(*paths))
     assert card["training_data"] == ["a.en", "b/b.en"]
     assert card["settings"]["data.train_source"]["value"] == ["a.en", "b/b.en"]
     assert "data.train_source=a.en,b/b.en data.extra_tests=t" in card["command"]
@@ -145,12 +147,12 @@ def test_folders_of_the_users_machine_stay_there():
 
 
 def test_a_corpus_that_is_no_file_is_named():
-    assert card_of(record_of("data.corpus=cldr"))["training_data"] == ["cldr"]
+    assert card_of(experiment_of("data.corpus=cldr"))["training_data"] == ["cldr"]
     public = [
         *("data.corpus=tfds", "data.tfds_name=wmt14_translate/de-en"),
         *("data.source_language=en", "data.target_language=de"),
     ]
-    assert card_of(record_of(*public))["training_data"] == ["wmt14_translate/de-en"]
+    assert card_of(experiment_of(*public))["training_data"] == ["wmt14_translate/de-en"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_corpus_that_is_no_file_is_named():
     ],
 )
 def test_scores_of_another_model_are_marked(change):
-    card = card_of(record_of(), {"validation": SCORE, "test": {**SCORE, **change}})
+    card = card_of(experiment_of(), {"validation": SCORE, "test": {**SCORE, **change}})
     assert [score["of_this_model"] for score in card["scores"].values()] == [True, False]
     search = SEARCH | change.get("decoding", {})
     updates = "2,700, 2,850" if "decoding" in change else "2,850"
@@ -177,8 +179,8 @@ def test_scores_of_another_model_are_marked(change):
 
 def test_the_text_has_the_scores_with_their_signatures():
     scores = {"validation": SCORE, "test": {**SCORE, "bleu": 9.0, "exact_match": 98.4}}
-    assert section(card_of(record_of(), scores), "Scores").splitlines() == [
-        "| part | BLEU | chrF2 | exact match | sentences |",
+    assert section(card_of(experiment_of(), scores), "Scores").splitlines() == [
+        "| split | BLEU | chrF2 | exact match | sentences |",
         "| --- | --- | --- | --- | --- |",
         "| validation | 38.42 | 62.29 |  | 1,000 |",
         "| test | 9.00 | 62.29 | 98.40 % | 1,000 |",
@@ -189,7 +191,7 @@ def test_the_text_has_the_scores_with_their_signatures():
 
 
 def test_the_text_says_that_there_are_no_scores():
-    card = card_of(record_of())
+    card = card_of(experiment_of())
     assert card["scores"] == {}
     assert "None: the model was exported before it was scored." in section(card, "Scores")
     training = section(card, "How it was trained")
@@ -197,13 +199,13 @@ def test_the_text_says_that_there_are_no_scores():
 
 
 def test_the_text_says_what_the_model_is():
-    card = card_of(record_of("data.reverse=true"), {"test": SCORE}, {"longest_part": 100})
+    card = card_of(experiment_of("data.reverse=true"), {"test": SCORE}, {"longest_part": 100})
     lines = card_text(card).splitlines()
     assert lines[0] == "# mine, toy"
     summary = "`toy8` with 8,953,232 parameters from `de` to `en`: English-German toys."
     assert lines[2] == summary
     assert "have changed sides" in section(card, "Training data")
-    assert "changed sides" not in card_text(card_of(record_of()))
+    assert "changed sides" not in card_text(card_of(experiment_of()))
     assert section(card, "Limits").splitlines() == [
         "- longest part: 100",
         "- Fixed at export: precision float32, beam size 4, length penalty 0.6, extra length 50 "
@@ -212,7 +214,7 @@ def test_the_text_says_what_the_model_is():
     training = section(card, "How it was trained")
     assert f"```\n{card['command']}\n```" in training
     assert (
-        "- 2,850 updates, 123,456 target words\n- weights: the mean of updates 2,700, 2,850\n"
+        "- 2,850 updates, 123,456 target tokens\n- weights: the mean of updates 2,700, 2,850\n"
         in (training)
     )
     assert "saved_models/toy/mine:/models/dtmt" in section(card, "Serve it")
@@ -222,5 +224,5 @@ def test_the_text_says_what_the_model_is():
 
 
 def test_languages_may_be_unknown():
-    card = card_of(record_of("data.source_language="))
+    card = card_of(experiment_of("data.source_language="))
     assert "from" not in card_text(card).splitlines()[2]

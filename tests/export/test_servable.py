@@ -5,7 +5,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.export.gate import check_saved_model
+from dtmt_tf.export.servable import check_saved_model
 
 
 def _save(path, serve, tokenizer=None, spec=None, signature="serving_default"):
