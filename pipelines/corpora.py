@@ -17,7 +17,7 @@ from dtmt_tf.experiment import Experiment
 
 if TYPE_CHECKING:
     from dtmt_tf.data.pipeline import TrainingSet
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
 RANDOM = "random ids"
 # Source and target length with <eos> of every 242nd pair of multi30k_ende's training set in 8,000
@@ -41,7 +41,7 @@ def open_run(options: Namespace) -> Run | None:
 
     A new run's sub-words are kept in a folder named after the preset, below the other runs.
     """
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
     data_dir, cache_dir = common.data_dir(options), common.cache_dir()
     if options.run:

@@ -33,16 +33,16 @@ def command() -> int:
     common.start_tensorflow()
 
     from dtmt_tf.errors import UserError
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run, unite
 
     if len(set(args.runs)) < max(2, len(args.runs)):
         raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
     folder = common.run_folder(args)
-    first, *others = (
+    members = [
         Run.open(folder.parent / name, common.data_dir(args), common.cache_dir())
         for name in args.runs
-    )
-    first.united_with(others, folder)
+    ]
+    unite(members, folder)
     print(f"Ensemble of {', '.join(args.runs)}: {folder}")
     return 0
 

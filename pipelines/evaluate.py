@@ -50,7 +50,7 @@ def command() -> int:
         score_hypotheses,
         write_json,
     )
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run, evaluate
 
     records: object
     if args.hypotheses or args.references:
@@ -74,7 +74,7 @@ def command() -> int:
         if args.tokenize:
             raise UserError("--tokenize is for files; of a run, --set evaluation.tokenize=NAME.")
         run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
-        records = run.evaluate(args.split)
+        records = evaluate(run, args.split)
         print(format_scores(records))
         print(f"\nTranslations: {run.work / (args.split + '.txt')}")
     if args.json:

@@ -16,10 +16,10 @@ def command() -> int:
     args = parser.parse_args()
     common.start_tensorflow()
 
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run, publish
 
     run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
-    print(f"Exported to {run.export()}")
+    print(f"Exported to {publish(run)}")
     return 0
 
 

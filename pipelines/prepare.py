@@ -31,7 +31,7 @@ def command() -> int:
     common.start_tensorflow()
 
     from dtmt_tf.data.beam import write_shards
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
     experiment, origins = common.experiment(args)
     folder = common.run_folder(args)

@@ -23,8 +23,7 @@ def command() -> int:
     """Trains, scores, compares; returns 1 for a score that is too low."""
     args = _parser().parse_args()
     common.start_tensorflow(args.devices)
-    from dtmt_tf.run import Run
-    from dtmt_tf.session import Session
+    from dtmt_tf.runs import Run, Session, evaluate
     from dtmt_tf.training import make_strategy
 
     experiment, origins = common.experiment(args)
@@ -43,7 +42,7 @@ def command() -> int:
     outcome = Session(run, strategy).train(restart=True)
     if outcome.exit_code:
         return outcome.exit_code
-    passed, text = judge(run.evaluate(run.scored_parts[0]).bleu, bleu, args.margin)
+    passed, text = judge(evaluate(run, run.scored_splits[0]).bleu, bleu, args.margin)
     print(f"{args.task}, seed {experiment.training.seed}: {text}")
     return 0 if passed else 1
 

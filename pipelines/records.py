@@ -18,7 +18,7 @@ from dtmt_tf.experiment import SECTIONS, Experiment, resolve
 from dtmt_tf.files import write_atomically
 
 if TYPE_CHECKING:
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
 RECORDS = common.ROOT / "pipelines" / "results"
 BENCHMARK = "benchmark-"  # how the names of records begin that are of no run
@@ -67,11 +67,12 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     """
     from dtmt_tf.data.batch import BatchPlan
     from dtmt_tf.models import MODELS
+    from dtmt_tf.runs import evaluate
     from dtmt_tf.training import finished
 
     experiment = run.experiment
     data, training = experiment.data, experiment.training
-    parts = run.scored_parts
+    parts = run.scored_splits
     if not parts:
         raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
     validated = "validation" in run.corpus.sizes
@@ -86,7 +87,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
             )
     splits = dict.fromkeys([*["validation"] * validated, *parts])
     for split in splits:
-        run.evaluate(split)
+        evaluate(run, split)
     found = json.loads((run.work / "scores.json").read_text("utf-8"))
     scores = {split: found[split] for split in splits}
     settled = json.loads((run.work / "experiment.json").read_text("utf-8"))

@@ -54,7 +54,7 @@ def command() -> int:
         raise UserError("Name the folder of a run, such as saved_models/multi30k_ende/dtmt_tied.")
     if args.action:
         common.start_tensorflow()
-        from dtmt_tf.run import Run
+        from dtmt_tf.runs import Run
 
         for folder in args.runs:
             run = Run.open(folder, common.data_dir(args), common.cache_dir())

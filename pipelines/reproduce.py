@@ -280,8 +280,7 @@ def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any])
 
 def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:
     common.start_tensorflow()
-    from dtmt_tf.run import Run
-    from dtmt_tf.session import Session
+    from dtmt_tf.runs import Run, Session
 
     job = _job(args, row, seed, timed=True)
     folder = args.output_dir / args.task / job.name

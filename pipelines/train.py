@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import common
 
 if TYPE_CHECKING:
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
 
 def command() -> int:
@@ -110,8 +110,7 @@ def command() -> int:
         planning.show(experiment, args.plan, args.plan_for)
         return 0
 
-    from dtmt_tf.run import Run
-    from dtmt_tf.session import Session
+    from dtmt_tf.runs import Run, Session
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
 
     strategy = make_strategy(multiworker, args.devices or None)
@@ -137,15 +136,16 @@ def command() -> int:
 def finish(run: Run, start: float) -> None:
     """Scores a trained run and exports it."""
     from dtmt_tf.evaluation import format_scores
+    from dtmt_tf.runs import evaluate, publish
 
     experiment = run.experiment
     data = experiment.data
-    for part in run.scored_parts:
+    for part in run.scored_splits:
         note = " (there is no test; training saw these scores)" if part == "validation" else ""
         direction = f"{data.source_language}-{data.target_language}".strip("-")
         print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
-        print(format_scores(run.evaluate(part)))
-    version = run.export()
+        print(format_scores(evaluate(run, part)))
+    version = publish(run)
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).")
 

@@ -17,7 +17,7 @@ from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
     from dtmt_tf.models import TranslationModel
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run
 
 LATENCIES = 100  # sentences translated one by one
 MORE = (2, 4)  # times the lines, to see whether memory grows with them
@@ -25,7 +25,9 @@ MORE = (2, 4)  # times the lines, to see whether memory grows with them
 
 def weights(run: Run, options: Namespace) -> tuple[TranslationModel, list[int]]:
     """Returns the trained model of `--run`, else one with fresh weights, and its checkpoints."""
-    return run.best_model() if options.run else (run.build_model(), [])
+    from dtmt_tf.runs import best_model
+
+    return best_model(run) if options.run else (run.build_model(), [])
 
 
 class Translations:
@@ -38,6 +40,7 @@ class Translations:
 
     def __init__(self, options: Namespace, began: float) -> None:
         from dtmt_tf.export.translator import Translator, latest_version
+        from dtmt_tf.runs import translate_function
 
         self.laps = Laps(began)
         self.laps.end("TensorFlow")
@@ -51,12 +54,12 @@ class Translations:
             self.parameters = None
         else:
             model, _ = weights(run, options)
-            self.translate = self.function = run.translate_function(model)
+            self.translate = self.function = translate_function(run, model)
             self.parameters = sum(model.parameter_counts().values())
         self.laps.end("model")
         self._translate(["A man ."])
         self.laps.end("first translation")
-        self.lines = run.corpus.lines(run.scored_parts[0])[0]
+        self.lines = run.corpus.lines(run.scored_splits[0])[0]
         self.memory = options.memory
         self.translations: list[str] = []
         self.window()
@@ -137,12 +140,13 @@ class Exporting:
         self.run = run = corpora.need_run(options)
         self.model, self.steps = weights(run, options)
         if not options.run:
-            run.record_settings()
+            run.write_settings()
         self.folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
 
     def export(self) -> dict[str, Any]:
         """Exports; returns seconds, megabytes and the version's folder."""
         from dtmt_tf.export import release
+        from dtmt_tf.runs import endpoints
 
         run = self.run
         record, samples = (
@@ -151,7 +155,7 @@ class Exporting:
         )
         start = time.perf_counter()
         version = release(
-            run.endpoints(self.model),
+            endpoints(run, self.model),
             self.folder,
             record,
             {},

@@ -37,11 +37,10 @@ ALLOWED = {
         "cells:products_in",
     },
     "plan": {"experiment", "data", "tasks"},
-    "run": {  # where the rooms meet; only pipelines import it
+    "runs": {  # where the rooms meet; only pipelines import it
         *("config", "experiment", "errors", "files", "machine", "tasks", "text", "data"),
         *("models", "decoding", "training", "evaluation", "export"),
     },
-    "session": {"run", "experiment", "errors", "files", "data", "models", "training"},
 }
 # Rooms that know no framework but Keras: no tensorflow, no numpy.
 KERAS_ALONE = {"cells", "layers", "models"}

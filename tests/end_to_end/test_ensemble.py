@@ -7,7 +7,7 @@ import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.translator import Translator
-from dtmt_tf.run import Run
+from dtmt_tf.runs import Run, best_model, evaluate, publish, unite
 
 pytestmark = pytest.mark.slow
 
@@ -39,12 +39,12 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here):
     assert made.returncode == 0, made.stderr
     assert made.stdout == f"Ensemble of late, early: {shelf / 'ensemble'}\n"
     united = opened(shelf / "ensemble")
-    united.evaluate("test")
+    evaluate(united, "test")
     scores = scores_of(shelf / "ensemble")
     members = [opened(shelf / name) for name in ("late", "early")]
     assert scores["training"]["updates"] == sum(each.newest().step for each in members)
     assert scores["parameters"] == 2 * scores_of(shelf / "late")["parameters"]
-    version = united.export()
+    version = publish(united)
     lines = (shelf / "ensemble" / "train" / "test.txt").read_text().splitlines()
     sources, _ = united.corpus.lines("test")
     assert lines != (shelf / "late" / "train" / "test.txt").read_text().splitlines()
@@ -57,7 +57,7 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here):
 
 def test_how_weights_are_averaged_reaches_the_members(shelf):
     late, early = opened(shelf / "late"), opened(shelf / "early")
-    late.united_with([early], shelf / "averaged")
+    unite([late, early], shelf / "averaged")
     change = ["training.average=last", "training.average_count=2", "decoding.beam_size=3"]
     united = Run.open(shelf / "averaged", None, shelf / "averaged", change)
     for each in (united, *united.members):
@@ -65,15 +65,15 @@ def test_how_weights_are_averaged_reaches_the_members(shelf):
             "last",
             2,
         )
-    assert len(united.best_model()[1]) > 2
+    assert len(best_model(united)[1]) > 2
 
 
 def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     folder = shelf / "changing"
-    scores = late.united_with([early], folder).work / "scores.json"
+    scores = unite([late, early], folder).work / "scores.json"
     scores.write_text("{}")
-    early.united_with([late], folder)
+    unite([early, late], folder)
     assert not scores.exists()
     names = [member.folder.name for member in opened(folder).members]
     assert names == ["early", "late"]
@@ -83,18 +83,18 @@ def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, here):
     late, early = opened(shelf / "late"), opened(shelf / "early")
     before = (shelf / "early" / "train" / "experiment.json").read_bytes()
     with pytest.raises(UserError, match="early holds a run that was trained"):
-        late.united_with([late], shelf / "early")
+        unite([late, late], shelf / "early")
     assert (shelf / "early" / "train" / "experiment.json").read_bytes() == before
-    twins = late.united_with([early], shelf / "both")
+    twins = unite([late, early], shelf / "both")
     with pytest.raises(UserError, match="both is an ensemble itself"):
-        late.united_with([twins], shelf / "more")
+        unite([late, twins], shelf / "more")
     other = shutil.copytree(shelf / "early", shelf / "other")
     (other / "train" / "target.spm").write_bytes(b"others")
     with pytest.raises(UserError, match="other has other sub-words than .*late .target.spm"):
-        late.united_with([opened(other)], shelf / "more")
+        unite([late, opened(other)], shelf / "more")
     shutil.rmtree(other / "train" / "checkpoints")
     with pytest.raises(UserError, match="no checkpoint. Train first"):
-        late.united_with([opened(other)], shelf / "more")
+        unite([late, opened(other)], shelf / "more")
     assert not (shelf / "more").exists()
     result = here("ensemble", "--task", "custom", "--output-dir", shelf.parent, "late", "late")
     assert result.returncode == 2

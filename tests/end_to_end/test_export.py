@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.export import check_saved_model
-from dtmt_tf.run import Run
+from dtmt_tf.runs import Run, best_model, translate_function
 from tests.end_to_end.conftest import ROOT
 
 ODD = ["", "   ", "12 345 " * 150, "🙂 12 👩‍👩‍👧", "漢字 7", "مرحبا 42", "x\ty\u00a0z", "e\u0301 9"]
@@ -38,9 +38,9 @@ for size in map(int, sys.argv[2:]):
 def expected(workshop):
     """Lines, and what the Python decoder makes of them."""
     opened = Run.open(workshop.run_folder, None, workshop.folder)
-    model, _ = opened.best_model()
+    model, _ = best_model(opened)
     lines = (workshop.folder / "test.source").read_text().splitlines() + ODD
-    translate = opened.translate_function(model)
+    translate = translate_function(opened, model)
     return lines, *translate_lines(lines, translate, 32)
 
 

@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.evaluation import score_hypotheses
-from dtmt_tf.run import Run
-from dtmt_tf.session import Session
+from dtmt_tf.runs import Run, Session
 from dtmt_tf.training import make_strategy
 from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
 

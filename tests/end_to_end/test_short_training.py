@@ -9,8 +9,7 @@ from dtmt_tf.data.cldr import render_corpus
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.run import Run
-from dtmt_tf.session import Session
+from dtmt_tf.runs import Run, Session, best_model, evaluate, translate_function
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import make_strategy
 
@@ -39,7 +38,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_short_training_reaches_its_score(trained):
-    scores = trained.evaluate("test")
+    scores = evaluate(trained, "test")
     assert scores.num_sentences == 1000
     for name, bound in BOUNDS.items():
         assert getattr(scores, name) >= bound, scores
@@ -49,8 +48,8 @@ def test_much_padding_changes_no_translation(trained):
     # Training has little padding, to which a model without the attention's mask gets used: it
     # scores BLEU 95.3. Beside a line of 150 digits, 37 of its 100 translations stay.
     lines = render_corpus("en", "de", {"test": 100})["test"][0]
-    model, _ = trained.best_model()
-    translate = trained.translate_function(model)
+    model, _ = best_model(trained)
+    translate = translate_function(trained, model)
     alone, _ = translate_lines(lines, translate, 100)
     beside, _ = translate_lines([*lines, "7" * 150], translate, 101)
     same = sum(a == b for a, b in zip(alone, beside[:-1], strict=True))

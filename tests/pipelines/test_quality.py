@@ -11,8 +11,7 @@ import pytest
 import quality
 import records
 
-import dtmt_tf.run
-import dtmt_tf.session
+import dtmt_tf.runs
 from dtmt_tf.errors import UserError
 
 ONE = ("--devices", "CPU:0")  # there are four
@@ -42,14 +41,14 @@ def night(tmp_path, monkeypatch):
 
     def call(*arguments, bleu=0.0, exit_code=0):
         class Run:
-            scored_parts = ("test", "newstest2013")
+            scored_splits = ("test", "newstest2013")
 
             def __init__(self, experiment, folder, *_):
                 done.append((experiment, folder))
 
-            def evaluate(self, split):
-                done.append(split)
-                return types.SimpleNamespace(bleu=bleu)
+        def evaluate(run, split):
+            done.append(split)
+            return types.SimpleNamespace(bleu=bleu)
 
         class Session:
             def __init__(self, run, strategy):
@@ -60,8 +59,9 @@ def night(tmp_path, monkeypatch):
                 done.append("train from scratch" if restart else "train")
                 return types.SimpleNamespace(exit_code=exit_code)
 
-        monkeypatch.setattr(dtmt_tf.run, "Run", Run)
-        monkeypatch.setattr(dtmt_tf.session, "Session", Session)
+        monkeypatch.setattr(dtmt_tf.runs, "Run", Run)
+        monkeypatch.setattr(dtmt_tf.runs, "Session", Session)
+        monkeypatch.setattr(dtmt_tf.runs, "evaluate", evaluate)
         monkeypatch.setattr(quality.common, "start_tensorflow", lambda devices: None)  # it runs
         places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
         monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])

@@ -15,18 +15,24 @@ def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "tes
     training = TrainingConfig(max_steps=100, patience=patience)
     newest = types.SimpleNamespace(step=step, history=[{"bleu": score} for score in scores])
 
-    def evaluate(split):
-        raise InterruptedError(split)  # it was found fit to be scored
-
     return types.SimpleNamespace(
         folder=tmp_path,
         experiment=types.SimpleNamespace(data=None, training=training),
-        scored_parts=list(parts),
+        scored_splits=list(parts),
         corpus=types.SimpleNamespace(sizes=sizes),
         members=[],
         newest=lambda: newest,
-        evaluate=evaluate,
     )
+
+
+@pytest.fixture(autouse=True)
+def evaluate(monkeypatch):
+    """Ends what scores a run, which was then found fit for it."""
+
+    def interrupt(run, split):
+        raise InterruptedError(split)
+
+    monkeypatch.setattr("dtmt_tf.runs.evaluate", interrupt)
 
 
 def test_an_unfinished_run_is_no_record(tmp_path):

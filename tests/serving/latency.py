@@ -84,13 +84,13 @@ def command() -> int:
     args = parser.parse_args()
     common.start_tensorflow()
     from dtmt_tf.data.corpus import read_lines
-    from dtmt_tf.run import Run
+    from dtmt_tf.runs import Run, best_model, endpoints
 
     run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
-    model, _ = run.best_model()
+    model, _ = best_model(run)
     lines = read_lines(args.lines)[: args.count]
     with tempfile.TemporaryDirectory() as folder:
-        export(run.endpoints(model), Path(folder, "1"))
+        export(endpoints(run, model), Path(folder, "1"))
         rows = measure(Path(folder, "1"), lines)
     ends = [median(row[k] for row in rows) * 1000 for k in range(len(STAGES))]
     print(f"{len(rows)} lines, one at a time, beam {run.experiment.decoding.beam_size}: medians")

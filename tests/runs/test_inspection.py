@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig
-from dtmt_tf.session import Session
+from dtmt_tf.runs import Session
 from dtmt_tf.text import Vocabulary
 
 LINES = ["a dog runs in the grass", "two dogs run", "a cat sleeps on a mat"]
@@ -21,7 +21,7 @@ def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     session.run = SimpleNamespace(
         corpus=SimpleNamespace(lines=lambda part, count: lines),
         experiment=SimpleNamespace(data=DataConfig(max_length=longest)),
-        shown_part="validation",
+        shown_split="validation",
         vocabulary=vocabulary,
     )
     seen, written = [], []

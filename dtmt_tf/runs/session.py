@@ -11,7 +11,8 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import defaults, to_dict
 from dtmt_tf.files import claimed
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.run import Run
+from dtmt_tf.runs.run import Run
+from dtmt_tf.runs.scoring import score, translate, translate_function
 from dtmt_tf.training import (
     Limits,
     Outcome,
@@ -75,9 +76,8 @@ class Session:
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
-        self.run.score(
-            ["text"], ["text"]
-        )  # a scorer that fails should do so before the first update
+        # a scorer that fails should do so before the first update
+        score(self.run, ["text"], ["text"])
         if training.deterministic:
             tf.config.experimental.enable_op_determinism()
         if training.precision == "bfloat16" and not multiplies_bfloat16():
@@ -128,7 +128,7 @@ class Session:
         )
         done = trainer.restore()
         if self.chief:
-            run.record_settings(trainer.finished())
+            run.write_settings(trainer.finished())
         logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
         logger.info(
             "%s parameters; %s updates an epoch; %s",
@@ -142,16 +142,16 @@ class Session:
         return outcome
 
     def _validation(self, model: TranslationModel) -> Any:
-        """Returns what scores the validation part by a model's present weights, if there is one."""
+        """Returns what scores the validation split, if there is one, by the present weights."""
         run = self.run
         if "validation" not in run.corpus.sizes:
             return None
-        translate = run.translate_function(model)
+        function = translate_function(run, model)
         sources, references = run.corpus.lines("validation")
 
         def validate() -> tuple[dict[str, float], list[tuple[str, str, str]]]:
-            translations = run.translate(sources, translate, "validation")
-            scores = run.score(translations, references)
+            translations = translate(run, sources, function, "validation")
+            scores = score(run, translations, references)
             values = {"bleu": scores.bleu, "chrf": scores.chrf}
             if scores.exact_match is not None:
                 values["exact_match"] = scores.exact_match
@@ -178,7 +178,7 @@ class Session:
         ids = [  # as long as training reads them: attention of all steps takes memory
             side.encode(tf.constant(lines))[:, : run.experiment.data.max_length]
             for lines, side in zip(
-                run.corpus.lines(run.shown_part, NUM_SHOWN), subwords, strict=True
+                run.corpus.lines(run.shown_split, NUM_SHOWN), subwords, strict=True
             )
         ]
         gates, attention = model.inspect(ids[0].to_tensor(), ids[1].to_tensor())

@@ -1,8 +1,7 @@
-"""A run: one experiment's folder, and the road from its corpus to its exported model."""
+"""A run: one experiment's folder, its settings, its corpus and its sub-words."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import platform
@@ -13,25 +12,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.records import Preparation, Records, preparation
 from dtmt_tf.data.splits import Corpus, load_corpus
 from dtmt_tf.data.statistics import table
-from dtmt_tf.decoding import translate_lines
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
+from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment, from_dict, read_record, to_dict, with_overrides
-from dtmt_tf.export import Endpoints, release, sample_pairs
+from dtmt_tf.export import sample_pairs
 from dtmt_tf.files import write_atomically
 from dtmt_tf.machine import machine
-from dtmt_tf.models import MODELS, Ensemble, TranslationModel
+from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import Checkpoint, CheckpointFolder, load_weights
+from dtmt_tf.training import Checkpoint, CheckpointFolder
 
 logger = logging.getLogger(__name__)
 
@@ -114,40 +110,6 @@ class Run:
         members = [cls.open(folder.parent / name, *place, averages) for name in names]
         return cls(experiment, folder, *place, origins, members)
 
-    def united_with(self, others: Sequence[Run], folder: Path) -> Run:
-        """Makes a run, beside this one, that predicts with this one and others together.
-
-        Its settings are this one's. Nothing is copied: it reads the members' folders.
-
-        Raises:
-            UserError: If the folder holds a run that was trained, a member is an ensemble itself
-                or has no checkpoint, or their sub-words differ.
-        """
-        members = [self, *others]
-        path = folder / "train" / "experiment.json"
-        if path.exists() and "members" not in read_record(path):
-            raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
-        for member in members:
-            if member.members:
-                raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
-            member.newest()
-        united = Run(self.experiment, folder, self.data_dir, self.cache_dir, self.origins, members)
-        united.check_subwords()
-        united.restart()  # scores of an ensemble of other members that had the name
-        united.record_settings()
-        return united
-
-    def check_subwords(self) -> None:
-        """Raises a UserError if two members cut text into different sub-words."""
-        first, *others = self.members
-        for other in others:
-            for name in Vocabulary.FILES:
-                if (other.work / name).read_bytes() != (first.work / name).read_bytes():
-                    raise UserError(
-                        f"{other.folder} has other sub-words than {first.folder} ({name}). Members "
-                        "of an ensemble are trained on the same corpus, with the same data.*."
-                    )
-
     @property
     def task(self) -> Task:
         """The run's task."""
@@ -157,21 +119,21 @@ class Run:
     def corpus(self) -> Corpus:
         """The corpus, checked; findings are logged."""
         corpus = load_corpus(self.experiment.data, self.task, self.data_dir, self.cache_dir)
-        sizes = ", ".join(f"{size:,} {part}" for part, size in corpus.sizes.items())
+        sizes = ", ".join(f"{size:,} {split}" for split, size in corpus.sizes.items())
         logger.info("Pairs: %s", sizes)
         if corpus.findings:
             logger.warning("The data check found:\n%s", format_findings(corpus.findings))
         return corpus
 
     @property
-    def scored_parts(self) -> list[str]:
-        """The parts a trained model is scored on: all tests, or validation if there are none."""
+    def scored_splits(self) -> list[str]:
+        """The splits a trained model is scored on: all tests, or validation if there are none."""
         tests = [name for name in self.corpus.sizes if name not in ("train", "validation")]
         return tests or [name for name in self.corpus.sizes if name == "validation"]
 
     @property
-    def shown_part(self) -> str:
-        """The part that examples are taken from."""
+    def shown_split(self) -> str:
+        """The split that examples are taken from."""
         return "validation" if "validation" in self.corpus.sizes else "train"
 
     @cached_property
@@ -201,7 +163,7 @@ class Run:
 
     @cached_property
     def records(self) -> Records:
-        """The training part in sub-words, prepared on first use.
+        """The training split in sub-words, prepared on first use.
 
         Raises:
             UserError: If a file of an earlier preparation is damaged.
@@ -229,7 +191,7 @@ class Run:
             training.seed,
         )
 
-    def record_settings(self, trained: bool = False) -> None:
+    def write_settings(self, trained: bool = False) -> None:
         """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.
 
         The samples are pairs that an exported model is warmed up with; export needs no corpus. If
@@ -238,18 +200,20 @@ class Run:
         versions = {"python": platform.python_version()}
         versions |= {name: metadata.version(name) for name in PACKAGES}
         present = {"versions": versions, "machine": machine()}
-        former = self._read("experiment.json") if trained else {}
-        record = {**self._settings(), **present, **{k: former[k] for k in present if k in former}}
+        former = self.read("experiment.json") if trained else {}
+        record = {**self.settings(), **present, **{k: former[k] for k in present if k in former}}
         if self.members:
             record["members"] = [member.folder.name for member in self.members]
         write_json(self.work / "experiment.json", record)
-        write_json(self.work / "samples.json", {"pairs": self._samples()})
+        write_json(self.work / "samples.json", {"pairs": self.samples()})
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings as plain values, and where each comes from."""
         return {"settings": to_dict(self.experiment), "origins": dict(self.origins)}
 
-    def _samples(self) -> list[tuple[str, str]]:
-        return sample_pairs(*self.corpus.lines(self.shown_part, MOST_SHOWN))
+    def samples(self) -> list[tuple[str, str]]:
+        """Returns pairs that show what the run translates."""
+        return sample_pairs(*self.corpus.lines(self.shown_split, MOST_SHOWN))
 
     def statistics(self) -> str:
         """Returns a table of the corpus in sub-words."""
@@ -264,25 +228,6 @@ class Run:
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
         model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
-
-    def endpoints(self, model: TranslationModel) -> Endpoints:
-        """Returns the model as functions of strings, by its present weights."""
-        experiment = self.experiment
-        data = experiment.data
-        return Endpoints(
-            model, self.vocabulary, experiment.decoding, data.max_length, data.target_language
-        )
-
-    def translate_function(self, model: TranslationModel) -> Callable[[Any], tuple[Any, Any]]:
-        """Returns strings `[B]` -> translations and scores, by the model's present weights."""
-        endpoints = self.endpoints(model)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-        def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            outputs = endpoints.translate(texts)
-            return outputs["translation"], outputs["score"]
-
-        return translate
 
     def restart(self) -> None:
         """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
@@ -299,97 +244,7 @@ class Run:
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
         return self.checkpoints.describe(steps[0])
 
-    def best_model(self) -> tuple[TranslationModel, list[int]]:
-        """Returns the model with the weights that count, and the steps they are the mean of.
-
-        Raises:
-            UserError: If there is no checkpoint, or the members of an ensemble do not fit.
-        """
-        if self.members:
-            self.check_subwords()
-            found = [member.best_model() for member in self.members]
-            ensemble = Ensemble([model for model, _ in found])
-            return ensemble, [step for _, steps in found for step in steps]
-        training, newest = self.experiment.training, self.newest()
-        history, steps = newest.history, [newest.step]
-        if training.average == "best":
-            steps = self.checkpoints.best(training.average_count, history) or steps
-        elif training.average == "last":
-            steps = self.checkpoints.last(training.average_count, history) or steps
-        model = self.build_model()
-        load_weights(model, self.checkpoints.average(steps))
-        return model, steps
-
-    def translate(
-        self, lines: list[str], translate: Callable[[Any], tuple[Any, Any]], progress: str
-    ) -> list[str]:
-        """Translates lines with a progress bar."""
-        return translate_lines(lines, translate, self.experiment.decoding.batch_size, progress)[0]
-
-    def score(self, translations: list[str], references: list[str]) -> Scores:
-        """Scores translations as the task wants it."""
-        settings = self.experiment.evaluation
-        return score_hypotheses(
-            translations,
-            references,
-            tokenize=choose_tokenizer(settings.tokenize, self.experiment.data.target_language),
-            lowercase=settings.lowercase,
-            exact_match=settings.exact_match,
-        )
-
-    def evaluate(self, split: str) -> Scores:
-        """Translates a split with the best weights and scores it.
-
-        Side effects:
-            Writes `train/<split>.txt` (the translations) and `train/scores.json`.
-        """
-        if split not in self.corpus.sizes:
-            raise UserError(
-                f"There is no {split} part, but {', '.join(self.corpus.sizes)}. "
-                "data.test_source or data.extra_tests names more."
-            )
-        model, steps = self.best_model()
-        sources, references = self.corpus.lines(split)
-        translations = self.translate(sources, self.translate_function(model), split)
-        scores = self.score(translations, references)
-        write_atomically(
-            self.work / f"{split}.txt",
-            "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
-        )
-        trained = [member.newest() for member in self.members or [self]]
-        records = self._read("scores.json")
-        records[split] = {
-            **dataclasses.asdict(scores),
-            "checkpoint_steps": steps,
-            "training": {
-                "updates": sum(each.step for each in trained),
-                "minutes_in_updates": round(sum(each.seconds for each in trained) / 60, 2),
-                "target_words": sum(each.tokens for each in trained),
-                "seed": self.experiment.training.seed,
-            },
-            "parameters": sum(model.parameter_counts().values()),
-            "decoding": dataclasses.asdict(self.experiment.decoding),
-        }
-        write_json(self.work / "scores.json", records)
-        return scores
-
-    def export(self) -> Path:
-        """Exports the best weights; returns the version's folder."""
-        model, steps = self.best_model()
-        what = "an ensemble of" if self.members else "the mean of updates"
-        names = [member.folder.name for member in self.members] or map(str, steps)
-        logger.info("Exporting %s %s", what, ", ".join(names))
-        return release(
-            self.endpoints(model),
-            self.folder,
-            {**self._read("experiment.json"), **self._settings()},
-            self._read("scores.json"),
-            description=self.task.description,
-            checkpoints=steps,
-            pairs=self._read("samples.json").get("pairs") or self._samples(),
-        )
-
-    def _read(self, name: str) -> dict[str, Any]:
+    def read(self, name: str) -> dict[str, Any]:
         """Returns one of the run's JSON files; nothing if it is not there."""
         path = self.work / name
         return json.loads(path.read_text("utf-8")) if path.exists() else {}

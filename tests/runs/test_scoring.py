@@ -5,7 +5,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.run import Run
+from dtmt_tf.runs import Run, evaluate, score
 from dtmt_tf.tasks import TASKS
 
 LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
@@ -31,7 +31,7 @@ def corpus(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings, parts",
+    "settings, splits",
     [
         ([*VALIDATION, *TEST], ["test"]),
         ([*VALIDATION, *TEST, "data.extra_tests=news"], ["test", "news"]),
@@ -40,13 +40,13 @@ def corpus(tmp_path):
         ([], []),
     ],
 )
-def test_a_run_is_scored_on_all_tests_or_else_on_validation(corpus, settings, parts):
-    assert run_of("custom", corpus, *CORPUS, *settings).scored_parts == parts
+def test_a_run_is_scored_on_all_tests_or_else_on_validation(corpus, settings, splits):
+    assert run_of("custom", corpus, *CORPUS, *settings).scored_splits == splits
 
 
-def test_a_part_that_is_not_there_is_refused_with_those_that_are(corpus):
-    with pytest.raises(UserError, match="no test part, but train, validation, news"):
-        run_of("custom", corpus, *CORPUS, *VALIDATION, "data.extra_tests=news").evaluate("test")
+def test_a_split_that_is_not_there_is_refused_with_those_that_are(corpus):
+    with pytest.raises(UserError, match="no test split, but train, validation, news"):
+        evaluate(run_of("custom", corpus, *CORPUS, *VALIDATION, "data.extra_tests=news"), "test")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_part_that_is_not_there_is_refused_with_those_that_are(corpus):
     ],
 )
 def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, settings, tokenizer):
-    scores = run_of(task, tmp_path, *settings).score(["汤姆 Tom"], ["汤姆 Tom"])
+    scores = score(run_of(task, tmp_path, *settings), ["汤姆 Tom"], ["汤姆 Tom"])
     assert f"|tok:{tokenizer}|" in scores.bleu_signature
     # zh takes each of the two characters for a word
     assert scores.reference_length == {"zh": 3, "char": 5}.get(tokenizer, 2)
