@@ -1,13 +1,24 @@
+import fcntl
 import os
+import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dtmt_tf import files
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import claimed, write_atomically
+from dtmt_tf.files import (
+    claimed,
+    clean,
+    clear_leftovers,
+    is_ours,
+    locked,
+    mark,
+    write_atomically,
+)
 from tests.disk import file_size_limit
 
 ROOT = Path(__file__).parents[1]
@@ -98,16 +109,211 @@ def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path):
 
 
 def test_other_errors_of_the_system_stay_what_they_are(tmp_path):
-    (tmp_path / "file.partial").mkdir()
+    (tmp_path / "file").mkdir()
     with pytest.raises(OSError, match="directory"):
         write_atomically(tmp_path / "file", b"new")
+    assert names(tmp_path) == ["file"]
 
 
-def test_the_rest_of_an_earlier_crash_is_overwritten(tmp_path):
-    (tmp_path / "file.partial").write_bytes(b"the rest of an earlier crash")
+WRITE = """
+import pathlib, sys
+from dtmt_tf.files import write_atomically
+path, letter = pathlib.Path(sys.argv[1]), sys.argv[2].encode()
+for size in range(1, 301):
+    write_atomically(path, letter * size * 100)
+"""
+
+
+def test_two_processes_write_the_same_file_300_times_and_a_reader_sees_whole_ones(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"a")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE, path, letter], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        )
+        for letter in "ab"
+    ]
+    read = 0
+    while any(writer.poll() is None for writer in writers):
+        content = path.read_bytes()
+        assert content == content[:1] * len(content)
+        assert len(content) == 1 or len(content) % 100 == 0
+        read += 1
+    assert [writer.communicate()[1] for writer in writers] == ["", ""]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert read > 100
+    assert path.read_bytes() in (b"a" * 30000, b"b" * 30000)
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_replaced_file_keeps_its_mode_and_a_new_one_has_the_usual(tmp_path):
+    for mode in (0o600, 0o640, 0o755):
+        path = tmp_path / f"{mode:o}"
+        path.touch()
+        path.chmod(mode)
+        write_atomically(path, b"new")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    (tmp_path / "usual").touch()
+    write_atomically(tmp_path / "new", b"new")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_the_temporary_file_is_never_wider_than_the_old_one(tmp_path):
+    path = tmp_path / "secret"
+    path.touch(0o600)
+
+    def content(file):
+        assert [stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()] == [0o600] * 2
+        file.write(b"new")
+
+    write_atomically(path, content)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "dangling"])
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path, there):
+    target, link = tmp_path / "a" / "target", tmp_path / "b" / "link"
+    target.parent.mkdir(), link.parent.mkdir()
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to("../a/target")
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert names(target.parent) == ["target"]
+    assert names(link.parent) == ["link"]
+
+
+def test_a_planted_temporary_link_is_not_followed(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "file.partial").symlink_to(victim)  # as of version 0.1
+    draws = iter(["0" * 16])
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: next(draws))
+    (tmp_path / f"file.{'0' * 16}.partial").symlink_to(victim)  # should it be guessed
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "file", b"new")
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_device_stays_a_device(tmp_path):
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        device.write_bytes(b"")
+    except PermissionError:
+        device = Path("/dev/null")
+    write_atomically(device, b"new")
+    write_atomically(device, lambda file: file.write(b"new"))
+    assert stat.S_ISCHR(device.lstat().st_mode)
+
+
+def test_a_full_device_says_what_to_do():
+    with pytest.raises(UserError, match=r"/dev/full could not be written.*No space.*Make room"):
+        write_atomically(Path("/dev/full"), b"new")
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+
+    def content(file):  # as archives are written
+        file.write(b"..o")
+        file.seek(0)
+        file.write(b"tw")
+
+    for path, written, read in ((pipe, bytes(200_000), bytes(200_000)), (link, content, b"two")):
+        with ThreadPoolExecutor() as pool:
+            got = pool.submit(pipe.read_bytes)
+            write_atomically(path, written)
+            assert got.result(timeout=60) == read
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert names(tmp_path) == ["link", "pipe"]
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_its_name_is_not_replaced(tmp_path, name):
+    code = f"from dtmt_tf.files import *; write_atomically(Path({name!r}), b'new')"
+    whole = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    )
+    assert whole.stdout == b"new"
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b"old ")
+        log.flush()
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=log, check=True)
+        log.write(b" more")
+    assert (tmp_path / "log").read_bytes() == b"old new more"
+
+
+def test_a_name_as_long_as_the_system_allows_is_written(tmp_path):
+    for letter in ("a", "\N{DOG FACE}"):
+        path = tmp_path / (letter * (255 // len(letter.encode())))
+        write_atomically(path, b"new")
+        assert path.read_bytes() == b"new"
+
+
+HANG = """
+import pathlib, sys, time
+from dtmt_tf.files import write_atomically
+def content(file):
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+write_atomically(pathlib.Path(sys.argv[1]), content)
+"""
+
+
+def test_what_a_killed_process_left_is_cleared_and_what_a_living_one_writes_is_not(tmp_path):
+    (tmp_path / "file.partial").write_bytes(b"lines that a command goes on from")
+    (tmp_path / "other").write_bytes(b"old")
+    writer = subprocess.Popen(
+        [sys.executable, "-c", HANG, tmp_path / "other"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert writer.stdout.readline() == "writing\n"
+        (half,) = set(names(tmp_path)) - {"file.partial", "other"}
+        assert clear_leftovers(tmp_path) == []
+        assert half in names(tmp_path)
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert (tmp_path / half).read_bytes() == b"half"
+    assert clear_leftovers(tmp_path) == [tmp_path / half]
+    assert names(tmp_path) == ["file.partial", "other"]
+    assert clear_leftovers(tmp_path / "absent") == []
+
+
+def test_a_temporary_file_that_was_cleared_before_its_lock_is_made_anew(tmp_path, monkeypatch):
+    flock, cleared = fcntl.flock, []
+
+    def late(file, operation):
+        if not cleared:
+            cleared.extend(tmp_path.glob("*.partial"))
+            cleared[0].unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
     write_atomically(tmp_path / "file", b"new")
+    assert len(cleared) == 1
     assert (tmp_path / "file").read_bytes() == b"new"
     assert names(tmp_path) == ["file"]
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / ".lock").symlink_to(victim)
+    for lock in (lambda: locked(tmp_path / ".lock"), lambda: claimed(tmp_path)):
+        with pytest.raises(OSError, match="symbolic links"), lock():
+            pass
+    assert victim.read_bytes() == b"precious"
 
 
 CLAIM = """
@@ -130,6 +336,7 @@ def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
             with pytest.raises(UserError) as error, claimed(folder):
                 pass
             assert f"{folder} is in use by process {holder.pid} on " in str(error.value)
+            assert "(-c " in str(error.value)  # its command
             assert "--name" in str(error.value)
     finally:
         holder.kill()  # SIGKILL: it can clear nothing away
@@ -138,5 +345,77 @@ def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
         assert f"process {os.getpid()} " in (folder / ".lock").read_text()
         with claimed(tmp_path):  # a lock is of one folder
             pass
+        with claimed(folder.parent / ".." / "new" / "run"):  # this process has it
+            pass
+        other = subprocess.run([sys.executable, "-c", CLAIM, folder], cwd=ROOT, capture_output=True)
+        assert f"in use by process {os.getpid()} ".encode() in other.stderr
     with claimed(folder):
         pass
+
+
+def make(folder, *paths):
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+
+
+def paths_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_an_empty_or_a_new_folder_is_marked_and_another_is_not(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("new/run", "empty"):
+        folder = tmp_path / name
+        assert not is_ours(folder)
+        with claimed(folder):
+            mark(folder)
+            mark(folder)
+        assert is_ours(folder)
+        make(folder, "notes.txt")
+        mark(folder)  # it is this program's already
+    make(tmp_path, "theirs/train/corpus.en", "a file")
+    for name, said in (("theirs", "holds 'train' and no run"), ("a file", "is no folder")):
+        with pytest.raises(UserError, match=said):
+            mark(tmp_path / name)
+        assert not is_ours(tmp_path / name)
+    assert paths_below(tmp_path / "theirs") == ["train/corpus.en"]
+
+
+def test_a_mark_that_a_kill_tore_is_made_again(tmp_path):
+    make(tmp_path, f".dtmt_run.{'a' * 16}.partial")
+    mark(tmp_path)
+    assert is_ours(tmp_path)
+
+
+def test_a_mark_is_a_file_and_no_link(tmp_path):
+    (tmp_path / ".dtmt_run").symlink_to("/etc/passwd")
+    assert not is_ours(tmp_path)
+
+
+def test_cleaning_removes_what_is_known_alone(tmp_path):
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    make(elsewhere, "step-2.npz", "test.txt")
+    mark(folder)
+    mine = ["train/checkpoints/step-1.npz", "train/scores.json", "train/test.txt"]
+    theirs = ["train/checkpoints/notes", "train/corpus.en", "train/own/test.txt", "step-3.npz"]
+    make(folder, *mine, *theirs, ".lock", "train/board/events.1")
+    (folder / "train" / "own" / "empty").mkdir()
+    (folder / "train" / "linked").symlink_to(elsewhere)
+    (folder / "train" / "valid.txt").symlink_to(elsewhere / "test.txt")
+    known = ["train/checkpoints/step-*.npz", "train/*.json", "train/*.txt", "train/board/events.*"]
+    known += ["train/linked/*"]
+    stay = clean(folder, known)
+    assert stay == sorted(folder / path for path in [*theirs, "train/linked"])
+    assert paths_below(folder) == sorted([*theirs, ".lock", ".dtmt_run"])
+    assert (folder / "train" / "linked").is_symlink()
+    assert (folder / "train" / "own" / "empty").is_dir()
+    assert not (folder / "train" / "board").exists()  # what is empty then
+    assert paths_below(elsewhere) == ["step-2.npz", "test.txt"]
+
+
+def test_a_folder_without_the_mark_is_not_cleaned(tmp_path):
+    make(tmp_path, "train/corpus.en")
+    with pytest.raises(UserError, match=r"has no \.dtmt_run\. Nothing was removed"):
+        clean(tmp_path, ["train/*"])
+    assert paths_below(tmp_path) == ["train/corpus.en"]

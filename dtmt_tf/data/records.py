@@ -21,7 +21,7 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tqdm import tqdm
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import locked, write_atomically
+from dtmt_tf.files import clear_leftovers, locked, write_atomically
 from dtmt_tf.text import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -99,6 +99,7 @@ class Preparation:
         if not self.num_pairs:
             raise UserError("There is no training pair: the files are empty.")
         with locked(self.folder / ".lock"):
+            clear_leftovers(self.folder)  # of preparations that were killed
             there = set()
             for name in self._manifest()["files"]:
                 if (self.folder / name).exists():
