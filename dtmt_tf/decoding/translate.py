@@ -21,7 +21,7 @@ MOST_AT_ONCE = 8  # batches; each takes memory
 
 def make_search(
     encode: Callable[[Any], tuple[Any, Any]],
-    advance: Callable[[Any, Any], tuple[Any, Any]],
+    decode_step: Callable[[Any, Any], tuple[Any, Any]],
     decoding: DecodingConfig,
     eos_id: int,
 ) -> Search:
@@ -29,7 +29,7 @@ def make_search(
 
     Args:
         encode: Reads source ids `[b, S]`, padded with 0; returns the search's first state.
-        advance: `advance(ids, state) -> (logits, state)`, see `beam_search`.
+        decode_step: `decode_step(ids, state) -> (logits, state)`, see `beam_search`.
         decoding: Beam size, length penalty, maximum length, sentences at once.
         eos_id: Id that ends a hypothesis.
 
@@ -39,7 +39,7 @@ def make_search(
     """
 
     def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
-        logits, state = advance(ids, state)
+        logits, state = decode_step(ids, state)
         return tf.nn.log_softmax(logits), state
 
     def search(

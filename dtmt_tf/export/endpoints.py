@@ -49,7 +49,7 @@ class Endpoints:
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         # one graph for all signatures that search, another for those with a prefix
-        search = make_search(model.encode, model.advance, decoding, EOS_ID)
+        search = make_search(model.encode, model.decode_step, decoding, EOS_ID)
 
         def searched(
             source: tf.Tensor, prefixes: tf.Tensor | None = None, wanted: int | tf.Tensor = 1

@@ -33,7 +33,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
 
     Call arguments:
         query: Query states, `[B, Q, H]`.
-        memory: What `remember` returned.
+        memory: What `precompute` returned.
 
     Returns:
         `(context, weights)`: `[B, Q, C]` and `[B, N, Q, S]`.
@@ -67,7 +67,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         self.output_kernel = weight("output_kernel", annotations_dim, self.output_dim)
         self.output_bias = weight("output_bias", self.output_dim)
 
-    def remember(self, annotations: Any, mask: Any) -> list[Any]:
+    def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """Returns the memory of sentences: what of the attention does not depend on the query.
 
         Args:

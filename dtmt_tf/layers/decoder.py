@@ -32,7 +32,7 @@ class DecoderCell(AbstractRNNCell):
     Call arguments:
         inputs: Embedding of the previous word, `[B * K, E]`.
         states: `s`, shape `[B * K, H]` (K = 1 in training), then the three tensors of
-            `MultiHeadAdditiveAttention.remember`.
+            `MultiHeadAdditiveAttention.precompute`.
         training: Whether dropout is active.
 
     Returns:

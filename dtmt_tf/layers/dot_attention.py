@@ -25,7 +25,7 @@ class MultiHeadDotAttention(keras.layers.Layer):
 
     Call arguments:
         inputs: What attends, `[..., Q, I]`.
-        memory: What `remember` returned, with the same leading axes.
+        memory: What `precompute` returned, with the same leading axes.
         bias: Added to the scores, broadcastable to `[..., N, Q, S]`; nothing by default.
 
     Returns:
@@ -51,7 +51,7 @@ class MultiHeadDotAttention(keras.layers.Layer):
         shape = (*ops.shape(tensor)[:-1], self.num_heads, self.units // self.num_heads)
         return ops.swapaxes(ops.reshape(tensor, shape), -2, -3)
 
-    def remember(self, inputs: Any) -> list[Any]:
+    def precompute(self, inputs: Any) -> list[Any]:
         """Returns keys and values of inputs `[..., S, I]`, each `[..., N, S, d/N]`."""
         return [self.divide(part) for part in ops.split(self.key_value(inputs), 2, axis=-1)]
 

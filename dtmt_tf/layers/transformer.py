@@ -33,7 +33,7 @@ class TransformerLayer(keras.layers.Layer):
     Call arguments:
         x: `[B, T, d]`; with `past`, one word of each of K hypotheses, `[B, K, d]`.
         bias: Added to the scores of self-attention, `[.., T, T]`.
-        memory: What `source_attention.remember` returned, and the bias of its scores.
+        memory: What `source_attention.precompute` returned, and the bias of its scores.
         past: Keys and values of the words so far, `[B, K, N, t, d/N]` each. Every hypothesis
             attends to its own, and all of a sentence share its memory.
         training: Whether dropout is active.
@@ -106,11 +106,11 @@ class TransformerLayer(keras.layers.Layer):
 
         own = read(x, self.self_norm)
         if past is None:
-            past = self.self_attention.remember(own)
+            past = self.self_attention.precompute(own)
             result, _ = self.self_attention(own, past, bias)
         else:
             own = own[:, :, None]  # [B, K, 1, d]
-            new = self.self_attention.remember(own)
+            new = self.self_attention.precompute(own)
             past = [ops.concatenate(pair, axis=3) for pair in zip(past, new, strict=True)]
             result = self.self_attention(own, past)[0][:, :, 0]
         x = add(x, result, self.self_norm)
@@ -131,7 +131,7 @@ class TransformerStack(keras.layers.Layer):
     Call arguments:
         x: See `TransformerLayer`.
         bias: See `TransformerLayer`.
-        memory: What `remember` returned; nothing in an encoder.
+        memory: What `precompute` returned; nothing in an encoder.
         past: A pair of keys and values for each layer, see `TransformerLayer`.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout masks.
@@ -154,7 +154,7 @@ class TransformerStack(keras.layers.Layer):
         if self.norm is not None:
             self.norm.build(x_shape)
 
-    def remember(self, annotations: Any, bias: Any) -> list[Any]:
+    def precompute(self, annotations: Any, bias: Any) -> list[Any]:
         """Returns the memory of sentences: all that a decoder needs of them.
 
         Args:
@@ -164,7 +164,7 @@ class TransformerStack(keras.layers.Layer):
         Returns:
             Keys and values of each layer, then the bias.
         """
-        return [*(layer.source_attention.remember(annotations) for layer in self.layers), bias]
+        return [*(layer.source_attention.precompute(annotations) for layer in self.layers), bias]
 
     def call(
         self,

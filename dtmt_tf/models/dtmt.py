@@ -241,7 +241,7 @@ class DTMT(TranslationModel):
         """Returns the decoder's first state `[B, H]` and the attention's memory of the sources."""
         lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)
         mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)
-        return self.initial_state(mean), self.cell.attention.remember(annotations, mask)
+        return self.initial_state(mean), self.cell.attention.precompute(annotations, mask)
 
     def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:
         """Embeddings of the previous words: each at its own position, then moved right by one.
@@ -269,7 +269,7 @@ class DTMT(TranslationModel):
         position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
         return {"state": state[:, None], "position": position}, memory
 
-    def advance(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class."""
         hidden, memory = state
         position = hidden["position"]
@@ -324,7 +324,7 @@ class DTMT(TranslationModel):
             "attention, all steps": sentences * length**2 * self.config.units,
         }
 
-    def parts(self) -> dict[str, list[Any]]:
+    def modules(self) -> dict[str, list[Any]]:
         """See the base class."""
         return {
             "source embedding": [self.source_embedding],

@@ -46,10 +46,10 @@ class Ensemble(TranslationModel):
         states = [member.encode(source_ids) for member in self.members]
         return [hidden for hidden, _ in states], [memory for _, memory in states]
 
-    def advance(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class; the logits are log probabilities."""
         steps = [
-            member.advance(ids, each)
+            member.decode_step(ids, each)
             for member, each in zip(self.members, zip(*state, strict=True), strict=True)
         ]
         hidden = [hidden for _, (hidden, _) in steps]
@@ -74,13 +74,13 @@ class Ensemble(TranslationModel):
             for name, size in member.largest_tensors(sentences, length).items()
         }
 
-    def parts(self) -> dict[str, list[Any]]:
+    def modules(self) -> dict[str, list[Any]]:
         """See the base class; of all members."""
-        parts: dict[str, list[Any]] = {}
+        modules: dict[str, list[Any]] = {}
         for member in self.members:
-            for name, layers in member.parts().items():
-                parts.setdefault(name, []).extend(layers)
-        return parts
+            for name, layers in member.modules().items():
+                modules.setdefault(name, []).extend(layers)
+        return modules
 
 
 class _Unchanged(keras.layers.Layer):

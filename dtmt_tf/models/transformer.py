@@ -205,7 +205,7 @@ class Transformer(TranslationModel):
         embedded = self.source_embedding(source_ids, positions, **options)
         bias = ops.where(ops.not_equal(source_ids, PAD_ID), 0.0, MASKED_SCORE)
         annotations, _, _ = self.encoder(embedded, bias[:, None, None], **options)
-        return self.decoder.remember(annotations, bias)
+        return self.decoder.precompute(annotations, bias)
 
     def decode(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
@@ -234,7 +234,7 @@ class Transformer(TranslationModel):
         position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
         return {"past": [[empty, empty] for _ in range(layers)], "position": position}, memory
 
-    def advance(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class; projects one word and attends to the keys and values of the past."""
         hidden, memory = state
         position = hidden["position"]
@@ -257,7 +257,7 @@ class Transformer(TranslationModel):
             "attention weights": attentions * config.num_heads * sentences * length**2,
         }
 
-    def parts(self) -> dict[str, list[Any]]:
+    def modules(self) -> dict[str, list[Any]]:
         """See the base class."""
         return {
             "source embedding": [self.source_embedding],

@@ -12,8 +12,8 @@ import keras
 class TranslationModel(keras.Model, abc.ABC):
     """A sequence-to-sequence model over ids; 0 pads, 1 ends a sentence.
 
-    Training reads `features` and `readout`; search reads `encode` and `advance`. Both roads share
-    their layers, so that a forced and a searched prefix score the same.
+    Training reads `features` and `readout`; search reads `encode` and `decode_step`. Both roads
+    share their layers, so that a forced and a searched prefix score the same.
     """
 
     readout: keras.layers.Layer
@@ -42,7 +42,7 @@ class TranslationModel(keras.Model, abc.ABC):
         """
 
     @abc.abstractmethod
-    def advance(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """Moves K hypotheses of each sentence by one word.
 
         Args:
@@ -63,8 +63,8 @@ class TranslationModel(keras.Model, abc.ABC):
         """
 
     @abc.abstractmethod
-    def parts(self) -> dict[str, list[Any]]:
-        """Layers by the part of the model they belong to, for parameter counts."""
+    def modules(self) -> dict[str, list[Any]]:
+        """Layers by the module of the model they belong to, for parameter counts."""
 
     @abc.abstractmethod
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
@@ -83,10 +83,10 @@ class TranslationModel(keras.Model, abc.ABC):
         return self.readout(features, training=training, seeds=seeds)
 
     def parameter_counts(self) -> dict[str, int]:
-        """Number of trainable parameters of each part; what parts share counts for the first."""
+        """Trainable parameters of each module; what modules share counts for the first."""
         seen: set[int] = set()
         counts = {}
-        for name, layers in self.parts().items():
+        for name, layers in self.modules().items():
             own = {id(v): v for layer in layers for v in layer.trainable_variables}
             counts[name] = sum(math.prod(v.shape) for key, v in own.items() if key not in seen)
             seen |= own.keys()

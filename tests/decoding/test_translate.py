@@ -43,7 +43,7 @@ class Toy:
         hidden = tf.zeros([tf.shape(source_ids)[0], 1], tf.int32)
         return hidden, (source_ids, tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32))
 
-    def advance(self, ids, state):
+    def decode_step(self, ids, state):
         position, (source_ids, lengths) = state
         word = tf.gather(source_ids, position * self.stride % lengths[:, None], batch_dims=1)
         logits = tf.gather(self.table, word) + tf.gather(self.echo, ids)
@@ -108,7 +108,7 @@ def test_search_uses_the_settings_and_normalises_logits(subwords):
     for beam, alpha, extra in ((1, 0.0, 0), (3, 1.0, 4), (4, 0.6, 12)):
         settings = {"beam_size": beam, "length_penalty": alpha, "extra_length": extra}
         decoding = DecodingConfig(**settings)
-        search = make_search(toy.encode, toy.advance, decoding, EOS_ID)
+        search = make_search(toy.encode, toy.decode_step, decoding, EOS_ID)
         padded = tf.constant([[*source, 0, 0, 0]])
         result = search(padded)
         expected = ref.beam_search(
@@ -147,7 +147,7 @@ def test_many_rows_are_searched_a_few_at_a_time(subwords):
     results = {}
     for size in (2, 32):
         search = make_search(
-            toy.encode, toy.advance, DecodingConfig(batch_size=size, extra_length=8), EOS_ID
+            toy.encode, toy.decode_step, DecodingConfig(batch_size=size, extra_length=8), EOS_ID
         )
         results[size] = search(ids)
     assert [shape[0] for shape in seen] == [2, 2, 2, 6]

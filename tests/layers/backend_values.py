@@ -56,7 +56,7 @@ def values():
     annotations = encoder(embedded, mask)
     state = keras.ops.tanh(annotations[:, 0, :UNITS])
     words = embedding(TARGET, np.arange(TARGET.shape[1]))
-    outputs = decoder(words, initial_state=[state, *attention.remember(annotations, mask)])
+    outputs = decoder(words, initial_state=[state, *attention.precompute(annotations, mask)])
     logits = readout(keras.ops.concatenate([words, outputs], axis=-1))
     results = {
         "embedded": embedded,

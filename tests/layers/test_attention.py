@@ -31,7 +31,7 @@ def arguments(rng, units=4, queries=3):
 def test_context_and_weights_equal_the_twin(rng, heads, units, output_dim):
     attention = make_attention(rng, heads, units, output_dim)
     query, annotations = arguments(rng, units)
-    context, weights = attention(query, attention.remember(annotations, MASK))
+    context, weights = attention(query, attention.precompute(annotations, MASK))
     assert context.shape == (3, 3, output_dim)
     w = attention_weights(attention)
     for k in range(3):  # the twin knows one query at a time
@@ -48,7 +48,7 @@ def test_gradients_equal_central_differences_of_the_twin(rng, dtype_policy, poli
     weigh = rng.normal(size=(3, 1, 8)).astype(policy)
 
     def loss(query, annotations):
-        return tf.reduce_sum(attention(query, attention.remember(annotations, MASK))[0] * weigh)
+        return tf.reduce_sum(attention(query, attention.precompute(annotations, MASK))[0] * weigh)
 
     def twin_loss(value, query, annotations):
         w = attention_weights(attention, value)
@@ -68,14 +68,14 @@ def test_gradients_equal_central_differences_of_the_twin(rng, dtype_policy, poli
 def test_padded_positions_get_no_weight(rng):
     attention = make_attention(rng)
     query, annotations = arguments(rng)
-    context, weights = attention(query, attention.remember(annotations, MASK))
+    context, weights = attention(query, attention.precompute(annotations, MASK))
     weights = np.asarray(weights)  # [B, N, Q, S]
     real = np.broadcast_to(MASK[:, None, None], weights.shape)
     assert not np.any(weights[~real])
     assert np.all(weights[real] > 0)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-6)
     noisy = np.where(MASK[..., None], annotations, 9).astype("float32")
-    np.testing.assert_array_equal(attention(query, attention.remember(noisy, MASK))[0], context)
+    np.testing.assert_array_equal(attention(query, attention.precompute(noisy, MASK))[0], context)
 
 
 def test_first_heads_read_forward_states_and_last_heads_backward_states(rng):
@@ -84,13 +84,13 @@ def test_first_heads_read_forward_states_and_last_heads_backward_states(rng):
     attention.output_kernel.assign(np.eye(2 * units))
     attention.output_bias.assign(np.zeros(2 * units))
     query, annotations = arguments(rng, units)
-    memory = attention.remember(annotations, MASK)
+    memory = attention.precompute(annotations, MASK)
     before = np.asarray(attention(query, memory)[0])
 
     for half in (slice(0, units), slice(units, None)):  # of the values; keys and weights stay
         moved = annotations.copy()
         moved[..., half] += MASK[..., None]
-        values = attention.remember(moved, MASK)[0]
+        values = attention.precompute(moved, MASK)[0]
         after, weights = attention(query, [values, *memory[1:]])
         expected = before.copy()
         expected[..., half] += 1  # a mean of values that are all larger by 1
@@ -105,7 +105,7 @@ def test_first_heads_read_forward_states_and_last_heads_backward_states(rng):
 def test_several_queries_are_as_many_single_ones(rng):
     attention = make_attention(rng)
     query, annotations = arguments(rng, queries=4)
-    memory = attention.remember(annotations, MASK)
+    memory = attention.precompute(annotations, MASK)
     context, _ = attention(query, memory)
     for k in range(4):
         assert (

@@ -38,7 +38,7 @@ def arguments(rng, rows=3, dtype="float32"):
 def test_step_equals_the_twin(rng, kind, query_depth, depth, output_dim):
     cell = make_decoder(rng, kind, query_depth, depth, output_dim)
     y, s, annotations = arguments(rng)
-    memory = cell.attention.remember(annotations, MASK)
+    memory = cell.attention.precompute(annotations, MASK)
     output, (state, *carried) = cell(y, [s, *memory])
     new_s, context, _, _ = ref.decoder_step(
         y, s, (annotations, MASK), decoder_weights(cell), HEADS, kind
@@ -59,7 +59,7 @@ def test_gradients_equal_central_differences_of_the_twin(rng, dtype_policy, poli
     weigh = rng.normal(size=(3, UNITS + 8)).astype(policy)
 
     def loss(y, s, annotations):
-        output, _ = cell(y, [s, *cell.attention.remember(annotations, MASK)])
+        output, _ = cell(y, [s, *cell.attention.precompute(annotations, MASK)])
         return tf.reduce_sum(output * weigh)
 
     def twin_loss(value, y, s, annotations):
@@ -81,8 +81,8 @@ def test_gradients_equal_central_differences_of_the_twin(rng, dtype_policy, poli
 def test_hypotheses_of_a_sentence_are_as_many_sentences(rng):
     cell, beams = make_decoder(rng), 4
     y, s, annotations = arguments(rng, rows=3 * beams)
-    together, (state, *_) = cell(y, [s, *cell.attention.remember(annotations, MASK)])
-    memory = cell.attention.remember(
+    together, (state, *_) = cell(y, [s, *cell.attention.precompute(annotations, MASK)])
+    memory = cell.attention.precompute(
         np.repeat(annotations, beams, axis=0), np.repeat(MASK, beams, axis=0)
     )
     apart, (apart_state, *_) = cell(y, [s, *memory])
@@ -95,7 +95,7 @@ def test_both_transitions_have_masks_of_their_own(rng):
     y, s, annotations = arguments(rng)
     masks = np.asarray(cell.masks(y, SeedStream((3, 4))))
     assert masks.shape == (3, 5 * UNITS)
-    memory = cell.attention.remember(annotations, MASK)
+    memory = cell.attention.precompute(annotations, MASK)
     output, _ = cell.update(cell.project(y), masks, [s, *memory])
 
     weights = decoder_weights(cell)
@@ -112,7 +112,7 @@ def test_a_whole_sentence_equals_the_twin(rng):
     _, s, annotations = arguments(rng)
     words = rng.normal(size=(3, 6, INPUTS)).astype("float32")
     outputs = TransitionRNN(cell, return_sequences=True)(
-        words, initial_state=[s, *cell.attention.remember(annotations, MASK)]
+        words, initial_state=[s, *cell.attention.precompute(annotations, MASK)]
     )
     weights = decoder_weights(cell)
     for t in range(6):

@@ -121,7 +121,7 @@ def step_through(model, source, hypotheses):
     hidden = {name: tf.repeat(tensor, beams, axis=1) for name, tensor in hidden.items()}
     state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
     for t in range(hypotheses.shape[2]):
-        step, state = model.advance(ids, state)
+        step, state = model.decode_step(ids, state)
         logits.append(step)
         ids = hypotheses[:, :, t]
     return tf.stack(logits, axis=2)
@@ -141,8 +141,8 @@ def test_stepwise_equals_forced(model, rng, beams):
 
 def test_first_step_ignores_the_word_given(model):
     state = model.encode(SOURCE)
-    first, _ = model.advance(np.full((3, 1), 2), state)
-    second, _ = model.advance(np.full((3, 1), 6), state)
+    first, _ = model.decode_step(np.full((3, 1), 2), state)
+    second, _ = model.decode_step(np.full((3, 1), 6), state)
     np.testing.assert_array_equal(first, second)
 
 
@@ -220,7 +220,7 @@ def test_mixed_precision_stays_near_float32(model, dtype_policy):
     assert logits.dtype == "bfloat16"
     assert relative_error(tf.cast(logits, "float32")[REAL], model(SOURCE, TARGET)[REAL]) <= 0.05
     state = low.encode(SOURCE)
-    step, _ = low.advance(np.full((3, 1), 1), state)
+    step, _ = low.decode_step(np.full((3, 1), 1), state)
     assert relative_error(tf.cast(step, "float32")[:, 0], model(SOURCE, TARGET)[:, 0]) <= 0.05
 
 

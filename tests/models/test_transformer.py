@@ -201,7 +201,7 @@ def step_through(model, source, hypotheses):
     hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beams, axis=1), hidden)
     state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
     for t in range(hypotheses.shape[2]):
-        step, state = model.advance(ids, state)
+        step, state = model.decode_step(ids, state)
         logits.append(step)
         ids = hypotheses[:, :, t]
     return tf.stack(logits, axis=2)
@@ -221,21 +221,21 @@ def test_stepwise_equals_forced(model, rng, beams):
 def test_a_step_adds_one_word_to_the_past(model):
     state = model.encode(SOURCE)
     for t in range(3):
-        _, state = model.advance(np.full((3, 1), 2 + t), state)
+        _, state = model.decode_step(np.full((3, 1), 2 + t), state)
         (keys, values), *_ = state[0]["past"]
         assert keys.shape == values.shape == (3, 1, 2, t + 1, 4)
     first = model.decoder.layers[0]
     words = model.target_embedding(np.array([[0, 3, 4]] * 3), np.arange(3))
     if model.config.pre_norm:
         words = first.self_norm(words)
-    expected = first.self_attention.remember(words)[0]  # of all words at once
+    expected = first.self_attention.precompute(words)[0]  # of all words at once
     assert relative_error(keys[:, 0], expected) <= 1e-5
 
 
 def test_first_step_ignores_the_word_given(model):
     state = model.encode(SOURCE)
-    first, _ = model.advance(np.full((3, 1), 2), state)
-    second, _ = model.advance(np.full((3, 1), 6), state)
+    first, _ = model.decode_step(np.full((3, 1), 2), state)
+    second, _ = model.decode_step(np.full((3, 1), 6), state)
     np.testing.assert_array_equal(first, second)
 
 
@@ -246,7 +246,7 @@ def test_beam_search_finds_what_the_reference_finds(model, in_graph):
     def search(source):
         return beam_search(
             lambda ids, state: (lambda logits, state: (tf.nn.log_softmax(logits), state))(
-                *model.advance(ids, state)
+                *model.decode_step(ids, state)
             ),
             model.encode(source),
             tf.fill([tf.shape(source)[0]], 6),
@@ -328,7 +328,7 @@ def test_mixed_precision_stays_near_float32(model, dtype_policy):
     expected = np.asarray(model(SOURCE, TARGET))
     logits = tf.cast(low(SOURCE, TARGET), "float32")
     assert relative_error(logits[REAL], expected[REAL]) <= 0.1
-    step, _ = low.advance(np.full((3, 1), 1), low.encode(SOURCE))
+    step, _ = low.decode_step(np.full((3, 1), 1), low.encode(SOURCE))
     assert relative_error(tf.cast(step, "float32")[:, 0], expected[:, 0]) <= 0.1
 
 
