@@ -1,27 +1,11 @@
-"""Exports a trained run as a SavedModel."""
+"""`dtmt export` from this checkout."""
 
-from __future__ import annotations
+import sys
+from pathlib import Path
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def command() -> int:
-    """Averages checkpoints, exports."""
-    parser = common.parser(
-        "Export a run's weights as saved_models/<task>/<name>/<version>/, a SavedModel that\n"
-        "takes and returns strings. The version is the next free number.",
-        "example:\n  python pipelines/export.py --task multi30k_ende\n",
-    )
-    common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
-    args = parser.parse_args()
-    common.start_tensorflow()
-
-    from dtmt_tf.runs import Run, publish
-
-    run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
-    print(f"Exported to {publish(run)}")
-    return 0
-
+from dtmt_tf.cli import run  # noqa: E402
 
 if __name__ == "__main__":
-    common.main(command)
+    run("export", sys.argv[1:])

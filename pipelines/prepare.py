@@ -1,47 +1,11 @@
-"""Checks a corpus, builds its sub-words and its records, without training."""
+"""`dtmt prepare` from this checkout."""
 
-from __future__ import annotations
+import sys
+from pathlib import Path
 
-import functools
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import common
-
-
-def command() -> int:
-    """Loads, checks, trains sub-words, cuts the training part up, prints statistics."""
-    parser = common.parser(
-        "Check a task's corpus, build its sub-words, write its training pairs as records that\n"
-        "training streams, and print statistics. train.py does this itself; here it is alone.\n"
-        "What is complete is kept: ended in whatever way, the same command goes on; and it mends\n"
-        "records whose damaged files were removed.",
-        "examples:\n"
-        "  python pipelines/prepare.py --task multi30k_ende\n"
-        "  python pipelines/prepare.py --task wmt14_ende --beam-options runner=FlinkRunner \\\n"
-        "    flink_master=host:8081\n",
-    )
-    parser.add_argument(
-        "--beam-options",
-        nargs="+",
-        metavar="NAME=VALUE",
-        help="write the records in an Apache Beam pipeline with these options of Beam's, such as "
-        "runner=DirectRunner; its workers must see the same folders",
-    )
-    common.add_set(parser)
-    args = parser.parse_args()
-    common.start_tensorflow()
-
-    from dtmt_tf.data.beam import write_shards
-    from dtmt_tf.runs import Run
-
-    experiment, origins = common.experiment(args)
-    folder = common.run_folder(args)
-    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
-    options = args.beam_options
-    run.prepare(functools.partial(write_shards, options) if options else None)
-    print(run.statistics())
-    print(f"\nSub-words: {run.work}\nRecords: {run.records.folder}")
-    return 0
-
+from dtmt_tf.cli import run  # noqa: E402
 
 if __name__ == "__main__":
-    common.main(command)
+    run("prepare", sys.argv[1:])

@@ -1,54 +1,11 @@
-"""Translates standard input, or files, line by line with an exported model."""
-
-from __future__ import annotations
+"""`dtmt translate` from this checkout."""
 
 import sys
 from pathlib import Path
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def command() -> int:
-    """Reads lines, translates, writes as many lines."""
-    parser = common.parser(
-        "Translate text line by line with an exported SavedModel: as many lines out as in,\n"
-        "an empty line for an empty line.",
-        "examples:\n"
-        "  echo 'March 5, 2031' | python pipelines/translate.py\n"
-        "  python pipelines/translate.py --task multi30k_ende -o out.de in.en\n",
-    )
-    parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
-    parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")
-    parser.add_argument(
-        "--saved-model",
-        type=Path,
-        metavar="DIR",
-        help="an exported version's folder (default: the run's newest)",
-    )
-    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
-    parser.add_argument("--scores", action="store_true", help="append a tab and the score")
-    parser.add_argument("--show-source", action="store_true", help="put source and tab before")
-    args = parser.parse_args()
-    common.start_tensorflow()
-
-    from dtmt_tf.decoding import translate_lines
-    from dtmt_tf.errors import UserError
-    from dtmt_tf.export.translator import Translator, latest_version
-
-    if args.batch_size < 1:
-        raise UserError(f"--batch-size should be at least 1. Received: {args.batch_size}.")
-    translator = Translator(args.saved_model or latest_version(common.run_folder(args)))
-    lines = common.read_text(args.input)
-    progress = "translate" if sys.stderr.isatty() and len(lines) > args.batch_size else ""
-    translations, scores = translate_lines(lines, translator, args.batch_size, progress)
-    rows = []
-    for line, translation, score in zip(lines, translations, scores, strict=True):
-        before = [line] if args.show_source else []
-        after = [f"{score:.4f}"] if args.scores else []
-        rows.append("\t".join([*before, translation, *after]))
-    common.write_text(args.output, rows)
-    return 0
-
+from dtmt_tf.cli import run  # noqa: E402
 
 if __name__ == "__main__":
-    common.main(command)
+    run("translate", sys.argv[1:])

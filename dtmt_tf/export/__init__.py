@@ -1,9 +1,9 @@
 """Weights to a SavedModel that takes and returns strings."""
 
 from dtmt_tf.export.endpoints import Endpoints
-from dtmt_tf.export.servable import check_saved_model
 from dtmt_tf.export.release import release
 from dtmt_tf.export.saved_model import export_saved_model
+from dtmt_tf.export.servable import check_saved_model
 from dtmt_tf.export.translator import Translator, latest_version
 from dtmt_tf.export.warmup import sample_pairs
 

@@ -1,7 +1,7 @@
 """One small run through the pipelines, as a user makes it; shared by the tests of this folder."""
 
-import importlib
 import random
+import runpy
 import signal
 import subprocess
 import sys
@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from dtmt_tf import startup
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "pipelines"))  # they import each other by name
-
-import common  # noqa: E402
-
 WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
 SETTINGS = [
     *("data.source_language=en", "data.target_language=de", "data.joint_vocabulary=false"),
@@ -49,10 +47,11 @@ def here(monkeypatch, capsys):
     """Runs a pipeline in this process, at once, up to where it would start TensorFlow."""
 
     def run_here(script, *arguments):
+        monkeypatch.setattr(sys, "path", [*sys.path])
         monkeypatch.setattr(sys, "argv", [f"pipelines/{script}.py", *map(str, arguments)])
-        monkeypatch.setattr(common, "start_tensorflow", lambda *_, **__: None)  # it has started
+        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
         with pytest.raises(SystemExit) as end:
-            common.main(importlib.import_module(script).command)
+            runpy.run_path(str(ROOT / "pipelines" / f"{script}.py"), run_name="__main__")
         return subprocess.CompletedProcess(sys.argv, end.value.code, *capsys.readouterr())
 
     return run_here

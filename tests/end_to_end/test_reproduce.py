@@ -200,7 +200,7 @@ def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, t
         (["--table", "3", "--set", "training.patience=5"], ["all their updates"]),
         (
             ["--table", "1", "--rows", "transformer", "--set", "model.pre_norm=true"],
-            ["Unknown setting 'model.pre_norm'", "all rows", "pipelines/rows.py"],
+            ["Unknown setting 'model.pre_norm'", "all rows", "pipelines/papers/dtmt.py"],
         ),
         (["--table", "1", "--set", "training.schedule_decay_end=5"], ["equal minutes", "--rows"]),
     ],

@@ -7,24 +7,19 @@ import os
 import random
 import time
 
-import benchmark
-import corpora
-import flops
-import growth
 import numpy as np
-import pocket
-import products
 import pytest
-import speed
 import tensorflow as tf
-import timing
-import translations
-import updates
 
 import dtmt_tf.export
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMTConfig
+from dtmt_tf.planning import flops, processes, random_ids
+from dtmt_tf.planning.random_ids import vocabulary_sizes
+from pipelines.benchmark import command as benchmark
+from pipelines.benchmark import corpora, growth, products, speed, timing, translations, updates
+from tests.pipelines import pocket
 
 TINY = [
     *(f"model.{module}_depth=0" for module in ("encoder", "query", "decoder")),
@@ -51,7 +46,7 @@ class Here:
 def measure(tmp_path, monkeypatch):
     """Runs the command in this process; returns the record."""
     monkeypatch.setattr(timing, "Elsewhere", Here)
-    monkeypatch.setattr(benchmark.common, "start_tensorflow", lambda: None)  # it runs already
+    monkeypatch.setattr(benchmark.startup, "start_tensorflow", lambda: None)  # it runs already
     monkeypatch.setattr(products, "SECONDS", 0.01)
     monkeypatch.setattr(products, "SQUARE", (64, 64, 64))
     strategy = tf.distribute.MirroredStrategy
@@ -137,7 +132,7 @@ def test_the_small_preset_needs_what_the_table_of_peers_says():
     options = benchmark.parse(["train"])
     experiment, _ = benchmark.common.experiment(options)
     with tf.Graph().as_default():
-        small = experiment.model.build(*corpora.sizes(experiment), experiment.training)
+        small = experiment.model.build(*vocabulary_sizes(experiment), experiment.training)
         per_word = flops.training(small, flops.Work(1, 15, 15, 225)) / 15 / 1e6
     assert per_word == pytest.approx(37.4, abs=0.4)
 
@@ -307,7 +302,7 @@ def test_the_table_has_a_cell_for_each_depth_and_length(measure, monkeypatch):
 
     clock = [0.0]
     timer = argparse.Namespace(perf_counter=lambda: clock[-1])
-    monkeypatch.setattr(growth, "time", timer)
+    monkeypatch.setattr(random_ids, "time", timer)
     monkeypatch.setattr(updates, "training_step", training_step)
     monkeypatch.setattr(growth, "LENGTHS", (3, 6))
     monkeypatch.setattr(growth, "DEPTHS", (0, 4))
@@ -367,7 +362,7 @@ def test_an_export_that_searches_otherwise_is_refused(tmp_path):
 
 
 def test_a_subject_lives_in_a_process_of_its_own(monkeypatch):
-    monkeypatch.setattr(timing, "_start", pocket.idle)
+    monkeypatch.setattr(processes, "start_quietly", pocket.idle)
     options = argparse.Namespace(threads=(1, 1), devices=(), env=["POCKET=a=b"], value="here")
     subject = timing.Elsewhere(pocket.Pocket, options)
     value, age, process, variable = subject.ask("look", "POCKET")

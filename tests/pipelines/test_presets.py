@@ -1,7 +1,8 @@
 """What the benchmark's presets fix, whatever the task recommends."""
 
-import benchmark
 import pytest
+
+from pipelines.benchmark import command as benchmark
 
 
 @pytest.mark.parametrize(

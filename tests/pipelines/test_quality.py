@@ -6,13 +6,12 @@ import json
 import sys
 import types
 
-import common
 import pytest
-import quality
-import records
 
 import dtmt_tf.runs
+from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
+from pipelines.papers import quality, records
 
 ONE = ("--devices", "CPU:0")  # there are four
 
@@ -62,7 +61,7 @@ def night(tmp_path, monkeypatch):
         monkeypatch.setattr(dtmt_tf.runs, "Run", Run)
         monkeypatch.setattr(dtmt_tf.runs, "Session", Session)
         monkeypatch.setattr(dtmt_tf.runs, "evaluate", evaluate)
-        monkeypatch.setattr(quality.common, "start_tensorflow", lambda devices: None)  # it runs
+        monkeypatch.setattr(quality.startup, "start_tensorflow", lambda devices: None)  # it runs
         places = ["--records", str(tmp_path), "--output-dir", str(tmp_path / "runs")]
         monkeypatch.setattr(sys, "argv", ["quality.py", *places, *arguments])
         done.clear()

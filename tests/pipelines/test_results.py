@@ -5,16 +5,15 @@ import random
 import re
 import statistics
 
-import common
 import pytest
-import records
-import report
-from rows import TABLES
 
+from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
 from dtmt_tf.tasks import TASKS
+from pipelines.papers import records, report
+from pipelines.papers.dtmt import TABLES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 WORDS = "der Hund die Katze rot grün blau eins zwei drei".split()

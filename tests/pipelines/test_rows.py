@@ -3,15 +3,13 @@
 import argparse
 import dataclasses
 
-import costs
 import pytest
-import records
-import reproduce
-from rows import FIGURES, ROWS, TABLES
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.tasks import TASKS
+from pipelines.papers import costs, records, reproduce
+from pipelines.papers.dtmt import FIGURES, ROWS, TABLES
 
 VOCABULARIES = [
     *("data.joint_vocabulary=false", "data.source_vocab_size=40067"),

@@ -3,11 +3,11 @@
 import types
 
 import pytest
-import records
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.training import finished
+from pipelines.papers import records
 
 
 def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "test"), patience=0):

@@ -1,7 +1,7 @@
 """What the records of speed become in RESULTS.md."""
 
-import records
-import speed
+from pipelines.benchmark import speed
+from pipelines.papers import records
 
 
 def test_tables_show_shares_of_the_rate_of_products():

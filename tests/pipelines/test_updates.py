@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-import updates
+
+from pipelines.benchmark import updates
 
 
 def test_a_sample_of_batches_stands_for_all():

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "pipelines"))
+from dtmt_tf import startup
+from dtmt_tf.commands import common
 
-import common  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 STAGES = ("subwords", "encode", "translate")
 SESSION = """
@@ -82,7 +82,7 @@ def command() -> int:
     parser.add_argument("--lines", type=Path, required=True, help="text to translate")
     parser.add_argument("--count", type=int, default=200, help="lines (default: %(default)s)")
     args = parser.parse_args()
-    common.start_tensorflow()
+    startup.start_tensorflow()
     from dtmt_tf.data.corpus import read_lines
     from dtmt_tf.runs import Run, best_model, endpoints
 

@@ -18,15 +18,12 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
 from tests.serving.calls import LINES
 from tests.serving.rest import HTTP_CODES
 from tests.serving.running import ROOT
-
-sys.path.insert(0, str(ROOT / "pipelines"))  # its modules are scripts
-
-import client  # noqa: E402
 
 CLIENT = [sys.executable, str(ROOT / "pipelines" / "client.py")]
 PATIENCE_SECONDS = 180  # the machine may be busy
@@ -168,7 +165,7 @@ def run(monkeypatch, tmp_path, capsys):
         source.write_text(text)
         argv = ["client.py", str(source), "-o", str(target), *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", argv)
-        assert client.command() == 0
+        assert client.command(argv[1:]) == 0
         return target.read_text(), capsys.readouterr().err
 
     return call

@@ -6,7 +6,7 @@ from dtmt_tf.config import DataConfig, TrainingConfig
 from dtmt_tf.data.splits import named_files
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.plan import dry_run
+from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import DTMTSchedule
 

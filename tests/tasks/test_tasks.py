@@ -11,7 +11,7 @@ from dtmt_tf.data.splits import find_file, named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.plan import dry_run
+from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.tasks import TASKS
 
 DATA_DIR = os.environ.get("DTMT_DATA_DIR")

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
-import corpora
-import flops
-import numpy as np
-import timing
-import updates
-from costs import LENGTH
-
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
-from dtmt_tf.plan import batches_an_update, dry_run
+from dtmt_tf.planning import flops, processes, random_ids
+from dtmt_tf.planning.dry_run import batches_an_update, dry_run
 
+LENGTH = 24  # sub-words of an ordinary sentence
 UPDATES = 3  # measured of each length
-FILL = 0.9  # of a batch's positions that are target words: `corpora.LENGTHS` in their buckets
+FILL = 0.9  # of a batch's positions that are target words: lengths of Multi30k in their buckets
 
 
 class Measured(NamedTuple):
@@ -45,8 +39,8 @@ class Measurement(NamedTuple):
     peak: float  # memory, in GiB
 
 
-def show(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -> None:
-    """Prints what an experiment is, what its updates take here, and how long it trains.
+def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -> Iterator[str]:
+    """Yields what an experiment is, then what its updates take here and how long it trains.
 
     Args:
         experiment: The settings. What one replica reads in an update is measured.
@@ -59,11 +53,11 @@ def show(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
     """
     if min([pieces, *(devices or [])]) <= 0:
         raise UserError("What --plan and --plan-for are given should be positive.")
-    print(dry_run(experiment), flush=True)
+    yield dry_run(experiment)
     data = experiment.data
     most = max(1, data.max_tokens_per_batch // data.max_length)
     while True:
-        with timing.process() as pool:
+        with processes.process() as pool:
             try:
                 measurement = pool.submit(measure, experiment, min(pieces, most)).result()
             except BrokenProcessPool:
@@ -76,7 +70,7 @@ def show(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
                 "data.max_length, or choose a smaller --model."
             )
         pieces *= 2
-    print("\n" + report(experiment, measurement, devices))
+    yield report(experiment, measurement, devices)
 
 
 def measure(experiment: Experiment, pieces: int) -> Measurement | None:
@@ -93,35 +87,28 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
 
     data = experiment.data
     training = dataclasses.replace(experiment.training, accumulation_steps=pieces)
-    sizes = corpora.sizes(experiment)
+    sizes = random_ids.vocabulary_sizes(experiment)
     device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
     one = dataclasses.replace(experiment, training=training)
-    step = updates.training_step(one, sizes, devices=[device])
+    step = random_ids.training_step(one, sizes, devices=[device])
     model: Any = step.model
-    random = np.random.default_rng(0)
     found = []
     for length in sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True):
         sentences = max(1, data.max_tokens_per_batch // length)
-        source_ids, target_ids = (
-            random.integers(3, size, (sentences, length), dtype=np.int32) for size in sizes
-        )
-        seconds = []
-        for _ in range(UPDATES):
-            start = time.perf_counter()
-            try:
-                with no_more_than_there_is(), quiet_stderr():
-                    float(step(source_ids, target_ids).loss)
-            except (MemoryError, tf.errors.ResourceExhaustedError):
-                return None
-            seconds.append(time.perf_counter() - start)
+        update = random_ids.RandomUpdate(step, sizes, sentences, length)
+        try:
+            with no_more_than_there_is(), quiet_stderr():
+                seconds = min(update.seconds() for _ in range(UPDATES))
+        except (MemoryError, tf.errors.ResourceExhaustedError):
+            return None
         work = flops.Work(1, length, length, length**2)
         operations = (
             training.passes * flops.training(model, work) // length
             if isinstance(model, DTMT)
             else None
         )
-        found.append(Measured(sentences, length, min(seconds), operations))
-    return Measurement(found, pieces, timing.peak_memory())
+        found.append(Measured(sentences, length, seconds, operations))
+    return Measurement(found, pieces, processes.peak_memory())
 
 
 def report(

@@ -8,13 +8,14 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import common
-import corpora
-import flops
 import numpy as np
-from timing import Laps, peak_memory, seconds_of
 
+from dtmt_tf.commands import common
 from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning import flops, random_ids
+from dtmt_tf.planning.processes import peak_memory
+from pipelines.benchmark import corpora
+from pipelines.benchmark.timing import Laps, seconds_of
 
 if TYPE_CHECKING:
     from dtmt_tf.training import TrainingStep
@@ -38,21 +39,12 @@ def training_step(
         form: "fast", or "plain": see `plain`.
         devices: Those that train; all GPUs, or the CPU, by default.
     """
-    from dtmt_tf.training import TrainingStep, make_strategy
+    if form == "fast":
+        return random_ids.training_step(experiment, sizes, devices)
+    from pipelines.benchmark.plain import PlainDTMT
 
-    training = experiment.training
-    strategy = make_strategy(multiworker=False, devices=devices or None)
-    with strategy.scope():
-        if form == "plain":
-            from plain import PlainDTMT
-
-            model = PlainDTMT(experiment.model, *sizes, training)
-            model.build()
-        else:
-            model = experiment.model.build(*sizes, training)
-    step = TrainingStep(model, training, strategy)
-    if form == "plain":
-        step.kernels = []  # gradients as TensorFlow makes them
+    step = random_ids.training_step(experiment, sizes, devices, PlainDTMT)
+    step.kernels = []  # gradients as TensorFlow makes them
     return step
 
 
@@ -101,7 +93,7 @@ class Updates:
             sizes = run.vocabulary.source.size, run.vocabulary.target.size
             laps.end("sub-words")
         else:
-            sizes = corpora.sizes(experiment)
+            sizes = random_ids.vocabulary_sizes(experiment)
         pairs = corpora.training_set(experiment, run)
         laps.end("training set")
         self.step = training_step(experiment, sizes, options.form, options.devices)

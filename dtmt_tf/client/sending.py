@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from connections import Connection, TemporaryFailure
 from tqdm import tqdm
 
+from dtmt_tf.client.connections import Connection, TemporaryFailure
 from dtmt_tf.errors import UserError
 
 _FIRST_WAIT_SECONDS = 0.25  # before a request is sent again; doubled each time

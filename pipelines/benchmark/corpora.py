@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import common
 import numpy as np
 
+from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning.random_ids import vocabulary_sizes
 
 if TYPE_CHECKING:
     from dtmt_tf.data.pipeline import TrainingSet
@@ -68,13 +69,6 @@ def need_run(options: Namespace) -> Run:
     return run
 
 
-def sizes(experiment: Experiment) -> tuple[int, int]:
-    """Returns the sizes of both vocabularies, as the settings have them."""
-    data = experiment.data
-    source = data.source_vocab_size
-    return source, source if data.joint_vocabulary else data.target_vocab_size
-
-
 def training_set(
     experiment: Experiment, run: Run | None, copies: int = 1, pairs: int = 0
 ) -> TrainingSet:
@@ -119,7 +113,7 @@ def random_set(experiment: Experiment, pairs: int) -> TrainingSet:
 
     random = np.random.default_rng(0)
     sides: list[list[str]] = []
-    for side, size in enumerate(sizes(experiment)):
+    for side, size in enumerate(vocabulary_sizes(experiment)):
         rows = (
             random.integers(UNK_ID + 1, size, pair[side] - 1)
             for pair in itertools.islice(itertools.cycle(_lengths()), pairs)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-import corpora
-import numpy as np
-import timing
-import updates
-from rows import ROWS
-
 from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning import processes
+from dtmt_tf.planning.random_ids import RandomUpdate, training_step, vocabulary_sizes
+from pipelines.papers.dtmt import ROWS
 
 LENGTH = 24  # sub-words of each sentence
 UPDATES, SECONDS = 3, 30.0  # measured: so many, or as many as begin in this time
@@ -58,7 +54,7 @@ def _line(row: str, cells: Any) -> str:
 
 def _elsewhere(function: Any, experiment: Experiment) -> Any:
     """Returns a function's value, found in a process of its own; none if it is killed."""
-    with timing.process() as pool:
+    with processes.process() as pool:
         try:
             return pool.submit(function, experiment).result()
         except BrokenProcessPool:
@@ -69,25 +65,20 @@ def _parameters(experiment: Experiment) -> int:
     import tensorflow as tf
 
     with tf.Graph().as_default():  # weights without memory
-        model = experiment.model.build(*corpora.sizes(experiment), experiment.training)
+        model = experiment.model.build(*vocabulary_sizes(experiment), experiment.training)
         return sum(model.parameter_counts().values())
 
 
 def _seconds(experiment: Experiment) -> float:
     """Returns the seconds of the fastest update."""
     data = experiment.data
-    sizes = corpora.sizes(experiment)
-    step = updates.training_step(experiment, sizes)
+    sizes = vocabulary_sizes(experiment)
+    step = training_step(experiment, sizes)
     length = min(LENGTH, data.max_length)
     sentences = max(1, data.max_tokens_per_batch // length) * step.slices
-    random = np.random.default_rng(0)
-    source, target = (
-        random.integers(3, size, (sentences, length), dtype=np.int32) for size in sizes
-    )
-    step(source, target)  # builds the graph
+    update = RandomUpdate(step, sizes, sentences, length)
+    update.seconds()
     times: list[float] = []
     while len(times) < UPDATES and sum(times) < SECONDS:
-        start = time.perf_counter()
-        float(step(source, target).loss)
-        times.append(time.perf_counter() - start)
+        times.append(update.seconds())
     return min(times)

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import multiprocessing
 import os
-import resource
 import statistics
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-import common
-
 from dtmt_tf.errors import UserError
+from dtmt_tf.planning import processes
 
 Subject = Callable[[Namespace, float], Any]  # made of the options and the time its process began
-Threads = tuple[int, int] | None
-
-
-def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPoolExecutor:
-    """Returns a process that has started TensorFlow; see `common.start_tensorflow`.
-
-    Raises:
-        UserError: If one of the devices is not there.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, spawn)
-    pool.submit(_start, threads, devices).result()  # an initializer could not say why it fails
-    return pool
-
-
-def _start(threads: Threads, devices: Sequence[str]) -> None:
-    logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # processes share a GPU
-    common.start_tensorflow(devices, threads)
 
 
 class Elsewhere:
@@ -56,7 +31,7 @@ class Elsewhere:
     def __init__(self, subject: Subject, options: Namespace) -> None:
         began = time.time()
         with _environment(options.env):
-            self._pool = process(options.threads, options.devices)
+            self._pool = processes.process(options.threads, options.devices)
         self._run(_make, subject, options, began)
 
     def ask(self, method: str, *arguments: Any) -> Any:
@@ -135,9 +110,3 @@ def seconds_of(function: Callable[[], Any], times: int) -> float:
         function()
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds[1:])
-
-
-def peak_memory() -> float:
-    """Returns the most memory that this process ever held (RSS), in GiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**30 if sys.platform == "darwin" else 2**20)

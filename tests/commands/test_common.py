@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-import common
 import pytest
 import tensorflow as tf
 
+from dtmt_tf import startup
+from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from tests.disk import file_size_limit
@@ -73,16 +74,16 @@ def test_a_cluster_is_read_or_refused_with_an_example(monkeypatch, cluster, task
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
     if several is None:
         with pytest.raises(UserError, match=r"(?s)TF_CONFIG should name the workers.*Received"):
-            common.is_multiworker("auto")
+            startup.is_multiworker("auto")
     else:
-        assert common.is_multiworker("auto") == several
+        assert startup.is_multiworker("auto") == several
 
 
 def test_devices_that_can_not_be_had_are_refused_before_anything_starts():
     with pytest.raises(UserError, match="names CPU:1 twice"):
-        common.start_tensorflow(["CPU:0", "CPU:1", "cpu:1"])
+        startup.start_tensorflow(["CPU:0", "CPU:1", "cpu:1"])
     with pytest.raises(UserError, match="for one machine"):
-        common.start_tensorflow(["CPU:0"], multiworker=True)
+        startup.start_tensorflow(["CPU:0"], multiworker=True)
 
 
 def test_a_fault_of_ours_keeps_its_traceback():

@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from typing import Any
 
-import common
+from dtmt_tf.commands import common
 
 SQUARE = (2048, 2048, 2048)
 LENGTH = 16  # sub-words of a sentence of Multi30k, about

@@ -5,16 +5,14 @@ import re
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
-import planning
 import pytest
 import tensorflow as tf
-import timing
-import updates
-from planning import Measured, Measurement
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
+from dtmt_tf.planning import measuring, processes, random_ids
+from dtmt_tf.planning.measuring import Measured, Measurement
 from dtmt_tf.tasks import TASKS
 
 TINY = {
@@ -50,14 +48,14 @@ def made(monkeypatch):
             notes.append((*batch[0].shape, int(update.tokens), self.step.slices))
             return update
 
-    make = updates.training_step
-    monkeypatch.setattr(updates, "training_step", Noted)
+    make = random_ids.training_step
+    monkeypatch.setattr(random_ids, "training_step", Noted)
     return notes
 
 
 def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two_devices(made):
     assert len(tf.config.list_logical_devices("CPU")) > 1
-    measurement = planning.measure(experiment(), 2)
+    measurement = measuring.measure(experiment(), 2)
     assert made == [(4, 32, 128, 2)] * 3 + [(5, 24, 120, 2)] * 3
     assert [(one.sentences, one.length) for one in measurement.updates] == [(4, 32), (5, 24)]
     assert all(0 < one.seconds < 60 for one in measurement.updates)
@@ -70,16 +68,16 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
 
 def test_r_drop_needs_each_sentence_twice():
     once, twice = (
-        planning.measure(experiment("dtmt1", f"training.r_drop_alpha={alpha}"), 1).updates[0]
+        measuring.measure(experiment("dtmt1", f"training.r_drop_alpha={alpha}"), 1).updates[0]
         for alpha in (0, 0.5)
     )
     assert twice.operations == pytest.approx(2 * once.operations, abs=1)
 
 
 def test_another_architecture_is_measured_without_counting(made):
-    measurement = planning.measure(experiment("transformer_tiny"), 1)
+    measurement = measuring.measure(experiment("transformer_tiny"), 1)
     assert len(made) == 6
-    assert "  4 x 32 " in planning.report(experiment("transformer_tiny"), measurement, None)
+    assert "  4 x 32 " in measuring.report(experiment("transformer_tiny"), measurement, None)
     assert {one.operations for one in measurement.updates} == {None}
 
 
@@ -87,14 +85,14 @@ def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
     def short(*batch):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory")
 
-    monkeypatch.setattr(updates, "training_step", lambda *_, devices: type("", (), {
+    monkeypatch.setattr(random_ids, "training_step", lambda *_, devices: type("", (), {
         "model": None, "__call__": staticmethod(short)})())  # fmt: skip
-    assert planning.measure(experiment(), 1) is None
+    assert measuring.measure(experiment(), 1) is None
 
 
 def test_hours_follow_from_updates_words_and_rates():
     updates_ = [Measured(4, 32, 2.0, 5_000_000), Measured(5, 24, 1.5, 4_000_000)]
-    text = planning.report(experiment(), Measurement(updates_, 2, 1.25), (10, 100.0))
+    text = measuring.report(experiment(), Measurement(updates_, 2, 1.25), (10, 100.0))
     rows = {re.sub(" +", " ", line).strip() for line in text.splitlines()}
     assert rows >= {
         "measured here: the batch of one replica, 128 tokens, in pieces: 2",
@@ -114,7 +112,7 @@ def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces
     recipe = resolve(
         TASKS["multi30k_ende"], "dtmt_small", MODELS["dtmt_small"], settings
     )[0]  # fmt: skip
-    text = planning.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
+    text = measuring.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
     assert f"updates of {pieces} x 1,280 tokens, 90% of them target words: {words} words" in text
 
 
@@ -132,7 +130,7 @@ class Pool:
 
     def submit(self, function, *arguments):
         function, (_, pieces) = pickle.loads(pickle.dumps((function, arguments)))
-        assert function is planning.measure
+        assert function is measuring.measure
         self.tried.append(pieces)
 
         def result():
@@ -146,27 +144,24 @@ class Pool:
 
 @pytest.mark.parametrize(("enough", "first", "tried"), [(1, 1, [1]), (4, 1, [1, 2, 4]),
                                                         (4, 3, [3, 4])])  # fmt: skip
-def test_a_batch_is_read_in_more_pieces_until_memory_suffices(
-    monkeypatch, capsys, enough, first, tried
-):
+def test_a_batch_is_read_in_more_pieces_until_memory_suffices(monkeypatch, enough, first, tried):
     pool = Pool(enough)
-    monkeypatch.setattr(timing, "process", lambda: pool)
-    planning.show(experiment(), first, None)
+    monkeypatch.setattr(processes, "process", lambda: pool)
+    said = "\n".join(measuring.plan(experiment(), first, None))
     assert pool.tried == tried
-    said = capsys.readouterr().out
     assert f"in pieces: {tried[-1]}\n" in said
     assert "memory of each replica" in said  # what --dry-run says comes first
 
 
 def test_a_sentence_too_long_for_memory_is_a_mistake(monkeypatch):
     pool = Pool(99)
-    monkeypatch.setattr(timing, "process", lambda: pool)
+    monkeypatch.setattr(processes, "process", lambda: pool)
     with pytest.raises(UserError, match="one pair of 32 sub-words. Lower data.max_length"):
-        planning.show(experiment(), 1, None)
+        list(measuring.plan(experiment(), 1, None))
     assert pool.tried == [1, 2, 4]  # there are 4 sentences
 
 
 @pytest.mark.parametrize(("pieces", "devices"), [(0, None), (1, [0, 5]), (1, [8, -1])])
 def test_numbers_are_positive(pieces, devices):
     with pytest.raises(UserError, match="positive"):
-        planning.show(experiment(), pieces, devices)
+        list(measuring.plan(experiment(), pieces, devices))

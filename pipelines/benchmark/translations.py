@@ -10,10 +10,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import corpora
-from timing import Laps, peak_memory
-
 from dtmt_tf.errors import UserError
+from dtmt_tf.planning.processes import peak_memory
+from pipelines.benchmark import corpora
+from pipelines.benchmark.timing import Laps
 
 if TYPE_CHECKING:
     from dtmt_tf.models import TranslationModel

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import common
-import corpora
 import numpy as np
-import updates
+
+from dtmt_tf.commands import common
+from dtmt_tf.planning.random_ids import RandomUpdate, vocabulary_sizes
+from pipelines.benchmark import updates
 
 DEPTHS = (0, 1, 2, 4)
 LENGTHS = (16, 32, 64, 128)
@@ -31,9 +31,8 @@ class Growth:
 
     def __init__(self, options: Namespace, began: float) -> None:
         experiment, _ = common.experiment(options)
-        sizes = corpora.sizes(experiment)
-        random = np.random.default_rng(0)
-        self.cells: dict[Cell, Any] = {}
+        sizes = vocabulary_sizes(experiment)
+        self.cells: dict[Cell, RandomUpdate] = {}
         for depth in DEPTHS:
             deep: Any = dataclasses.replace(
                 experiment.model,
@@ -42,19 +41,13 @@ class Growth:
             here = dataclasses.replace(experiment, model=deep)
             step = updates.training_step(here, sizes, options.form, options.devices)
             for length in LENGTHS:
-                shape = SENTENCES * step.slices, length
-                batch = [random.integers(3, size, shape, dtype=np.int32) for size in sizes]
-                self.cells[depth, length] = step, batch
+                sentences = SENTENCES * step.slices
+                self.cells[depth, length] = RandomUpdate(step, sizes, sentences, length)
         self.window()
 
     def window(self) -> dict[Cell, float]:
         """Makes one update of each kind; returns seconds."""
-        seconds = {}
-        for cell, (step, batch) in self.cells.items():
-            start = time.perf_counter()
-            float(step(*batch).loss)
-            seconds[cell] = time.perf_counter() - start
-        return seconds
+        return {cell: update.seconds() for cell, update in self.cells.items()}
 
 
 def table(windows: Sequence[Mapping[Cell, float]]) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import common
-
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
@@ -20,7 +18,7 @@ from dtmt_tf.files import write_atomically
 if TYPE_CHECKING:
     from dtmt_tf.runs import Run
 
-RECORDS = common.ROOT / "pipelines" / "results"
+RECORDS = Path(__file__).resolve().parents[1] / "results"
 BENCHMARK = "benchmark-"  # how the names of records begin that are of no run
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
 

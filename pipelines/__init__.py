@@ -1,0 +1,1 @@
+"""Scripts of the checkout: doors to `dtmt`, and what measures and reports."""

@@ -1,0 +1,97 @@
+"""Trains a task's settings anew; fails if they score far below the mean of their records."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment
+from pipelines.papers import records
+from pipelines.papers.records import Record
+
+DEFAULT_TASK = "multi30k_ende_tok"
+MARGIN = 1.0  # BLEU
+NAME = "quality"  # of the run
+
+
+def command() -> int:
+    """Trains, scores, compares; returns 1 for a score that is too low."""
+    args = _parser().parse_args()
+    startup.start_tensorflow(args.devices)
+    from dtmt_tf.runs import Run, Session, evaluate
+    from dtmt_tf.training import make_strategy
+
+    experiment, origins = common.experiment(args)
+    strategy = make_strategy(multiworker=False, devices=args.devices or None)
+    batches = strategy.num_replicas_in_sync * experiment.training.accumulation_steps
+    bleu = published_bleu(records.read_records(args.records), experiment, batches)
+    if not bleu:
+        raise UserError(
+            f"There is no published mean: no record in {args.records} has the present settings of "
+            f"{args.task}{', changed by --set' * bool(args.set)}, and updates of {batches} batches "
+            "(--devices). Train them with a few seeds, then name the runs to pipelines/report.py "
+            "add."
+        )
+    folder = common.run_folder(args)
+    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    outcome = Session(run, strategy).train(restart=True)
+    if outcome.exit_code:
+        return outcome.exit_code
+    passed, text = judge(evaluate(run, run.scored_splits[0]).bleu, bleu, args.margin)
+    print(f"{args.task}, seed {experiment.training.seed}: {text}")
+    return 0 if passed else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Train a task with its recommended settings from scratch, score it, and fail\n"
+        "(exit code 1) below the mean test BLEU of the records that have these settings,\n"
+        "less a margin.",
+        epilog="examples:\n"
+        "  python pipelines/quality.py --data-dir ~/data\n"
+        "  python pipelines/quality.py --margin 0.5 --data-dir ~/data\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
+                        help="what train.py --list-tasks lists (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--margin", type=float, default=MARGIN, metavar="BLEU",
+                        help="still passes below the mean (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
+                        help="one file a run (default: pipelines/results)")  # fmt: skip
+    common.add_set(parser, "settings to train with, as in the records")
+    common.add_devices(parser)
+    parser.set_defaults(model=None, name=NAME)
+    common.add_folders(parser)
+    return parser
+
+
+def published_bleu(found: Iterable[Record], experiment: Experiment, batches: int) -> list[float]:
+    """Returns the BLEU of one record of each seed that has these settings; not of ensembles.
+
+    Args:
+        found: All records.
+        experiment: The settings.
+        batches: Batches that an update reads, on all devices together.
+    """
+    wanted: tuple[str, int, list[str]] = (records.settings_hash(experiment), batches, [])
+    by_seed = {
+        record["seed"]: record["scores"][record["part"]]["bleu"]
+        for record in found
+        if (record["settings_hash"], record["batches_an_update"], record["members"]) == wanted
+    }
+    return list(by_seed.values())
+
+
+def judge(bleu: float, published: list[float], margin: float) -> tuple[bool, str]:
+    """Returns whether a score is high enough, and a line that says why."""
+    mean = statistics.fmean(published)
+    passed = bleu >= mean - margin
+    return passed, (
+        f"BLEU {bleu:.2f}, published mean {mean:.2f} of {len(published)} runs, "
+        f"bound {mean - margin:.2f}: {'passed' if passed else 'FAILED'}"
+    )

@@ -1,0 +1,293 @@
+"""Runs the rows of the paper's tables under one budget; run again, it goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import math
+import multiprocessing
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common
+from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment
+from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.tasks import TASKS
+from pipelines.papers import costs, records, report
+from pipelines.papers.dtmt import FIGURES, MODELS, PRESETS, ROWS, SHARED, TABLES
+
+logger = logging.getLogger(__name__)
+spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
+
+DEFAULT_TASK = "multi30k_ende"
+REFUSED = {  # for all rows
+    "training.max_steps": "--max-steps says that",
+    "training.seed": "--seeds says that",
+    "training.patience": "the rows of a table make all their updates",
+}
+REFUSED_IF_TIMED = dict.fromkeys(
+    ("training.schedule_decay_start", "training.schedule_decay_end"),
+    "it would not follow the updates of the row of equal minutes; leave that out with --rows",
+)
+SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row with one seed."""
+
+    row: str
+    seed: int
+    name: str
+    experiment: Experiment
+    origins: dict[str, str]
+
+    @property
+    def record(self) -> str:
+        """Name of its record."""
+        return f"{self.experiment.task}-{self.name}.json"
+
+
+def command() -> int:
+    """Plans, or runs what is missing and reports."""
+    args = _parser().parse_args()
+    if args.task not in TASKS:
+        raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
+    args.max_steps = args.max_steps or _shared(args.task).max_steps
+    rows = _rows(args)
+    refused = REFUSED | (REFUSED_IF_TIMED if any(ROWS[row].time_of for row in rows) else {})
+    for setting in args.set:
+        if reason := refused.get(setting.partition("=")[0]):
+            raise UserError(f"{setting} can not be set here: {reason}.")
+    with quiet_stderr():
+        from dtmt_tf import models  # noqa: F401
+    jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
+    shared = series(args)
+    if args.plan:
+        print(f"{args.task}, preset {args.preset}, seeds {' '.join(map(str, args.seeds))}\n")
+        costs.show({job.row: job.experiment for job in jobs}, len(args.seeds))
+        return 0
+    report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
+    for k, job in enumerate(jobs, start=1):
+        progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
+        job = _job(args, job.row, job.seed, timed=True)
+        if (args.records / job.record).exists():
+            logger.info("%s: done, %s", progress, job.record)
+            continue
+        logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
+        code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
+        if code == 128 + signal.SIGKILL:
+            raise UserError(
+                f"{job.row} was killed. Memory may have run out: --set "
+                "data.max_tokens_per_batch=N training.accumulation_steps=A reads as much in less."
+            )
+        if code > 128:
+            print(f"Stopped in row {k} of {len(jobs)}; the same command goes on.", file=sys.stderr)
+            return code
+        if code:
+            raise UserError(
+                f"{job.row} failed, see above. To run the others first, name them with --rows."
+            )
+        report.rewrite(args.report, args.records)
+    if args.figure:
+        for path in report.draw(records.read_records(args.records), args.output_dir):
+            print(f"Figure: {path}")
+    print(f"Tables: {args.report}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Run the rows of tables and figures of the DTMT paper, each with the same\n"
+        "number of updates, score them, and rewrite the tables of RESULTS.md. Rows that\n"
+        "have a record are not run again.",
+        epilog="examples:\n"
+        "  python pipelines/reproduce.py --table 3 6 --plan\n"
+        "  python pipelines/reproduce.py --table 3 --rows gru0 lgru0 --seeds 1 2\n"
+        "  python pipelines/reproduce.py --table 4 --figure 3 --max-steps 1650\n"
+        "  python pipelines/reproduce.py --table 5 --task wmt14_ende --preset paper\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_argument_group("what")
+    what.add_argument("--table", nargs="+", default=[], choices=list(TABLES), metavar="N",
+                      help=f"tables of the paper: {', '.join(TABLES)}")  # fmt: skip
+    what.add_argument("--figure", nargs="+", default=[], choices=list(FIGURES), metavar="N",
+                      help=f"figures of the paper: {', '.join(FIGURES)}")  # fmt: skip
+    what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
+                      help="only these of their rows; --plan lists them")  # fmt: skip
+    what.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
+                      help=f"one of {', '.join(TASKS)} (default: %(default)s)")  # fmt: skip
+    what.add_argument("--preset", default="small", choices=PRESETS,
+                      help="small: 256 units; paper: 1024 (default: %(default)s)")  # fmt: skip
+    budget = parser.add_argument_group("budget, the same for all rows")
+    budget.add_argument("--max-steps", type=_positive, metavar="N",
+                        help="updates (default: what the task's rows share, 12,360 on\n"
+                        "multi30k_ende); decay and validations keep their share of\n"
+                        "them, warm-up stays")  # fmt: skip
+    budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
+                        help="trainings of each row (default: 1)")  # fmt: skip
+    common.add_set(budget, "change settings of all rows; what makes a row wins")
+    folders = parser.add_argument_group("where")
+    common.add_folders(folders)
+    report.add_files(folders)
+    parser.add_argument("--plan", action="store_true",
+                        help="print each row's parameters, updates and hours here, and stop;\n"
+                        "measures some updates of each")  # fmt: skip
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"should be positive. Received: {value}")
+    return value
+
+
+def _rows(args: argparse.Namespace) -> list[str]:
+    """Returns the rows that are asked for, each once; those that wait for others come last."""
+    tables = [TABLES[name] for name in args.table] + [FIGURES[name] for name in args.figure]
+    if not tables:
+        raise UserError("Name a table or a figure, such as --table 3. --help lists them.")
+    known = list(dict.fromkeys(row for table in tables for row in table.rows))
+    for row in args.rows:
+        if row not in known:
+            raise UserError(f"Unknown row {row!r}. Choose from {', '.join(known)}.")
+    chosen = [row for row in known if row in (args.rows or known)]
+    return sorted(chosen, key=lambda row: bool(ROWS[row].time_of))
+
+
+def _shared(task: str) -> TrainingConfig:
+    """Returns how the rows of a task are trained when none has added its own settings."""
+    return _resolve(task, TASKS[task].model, list(SHARED.get(task, ())))[0].training
+
+
+def budget(task: str, steps: int) -> list[str]:
+    """Returns what the rows of a task share, its schedule fitted to a number of updates.
+
+    Early stopping is off, so that all rows make as many.
+    """
+    training = _shared(task)
+    scaled = {  # rounded up, or a last validation would come right after the last but one
+        name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
+        for name in SCALED
+    }
+    return [
+        *SHARED.get(task, ()),
+        f"training.max_steps={steps}",
+        "training.patience=0",
+        *(f"training.{name}={value}" for name, value in scaled.items()),
+    ]
+
+
+def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> Job:
+    """Resolves a row's settings; with `timed`, updates that follow from other rows' minutes."""
+    steps = args.max_steps
+    if timed and ROWS[row].time_of:
+        steps = _steps_in_time_of(args, row, seed)
+    model, sizes = MODELS[ROWS[row].family][args.preset]
+    overrides = [*budget(args.task, steps), *sizes, *args.set, *ROWS[row].settings]
+    experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
+    name = f"{row}-{records.settings_hash(experiment)}-seed{seed}"
+    return Job(row, seed, name, experiment, origins)
+
+
+def _resolve(task: str, model: str, overrides: list[str]) -> tuple[Experiment, dict[str, str]]:
+    return common.experiment(argparse.Namespace(task=task, model=model, set=overrides))
+
+
+def series(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what the rows of a command share; rows of other series are not compared with them.
+
+    The hash is of all settings of a DTMT to which no row has added its own.
+    """
+    model, sizes = MODELS["dtmt"][args.preset]
+    overrides = [*budget(args.task, args.max_steps), *sizes, *args.set]
+    try:
+        experiment = _resolve(args.task, model, overrides)[0]
+    except UserError as error:
+        raise UserError(
+            f"{error}\n--set is for all rows and takes what a DTMT has. What makes one row stands "
+            "in pipelines/papers/dtmt.py."
+        ) from error
+    return {
+        "preset": args.preset,
+        "max_steps": args.max_steps,
+        "set": args.set,
+        "hash": records.settings_hash(experiment),
+    }
+
+
+def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
+    """Returns the updates that a row makes in the minutes that another row took."""
+    found = []
+    for other in (ROWS[row].time_of, ROWS[row].speed_of):
+        path = args.records / _job(args, other, seed).record
+        if not path.exists():
+            raise UserError(
+                f"The updates of {row} follow from the speed of {other}, which is not recorded "
+                f"with seed {seed}. Run it first: --rows {other}."
+            )
+        found.append(records.read_record(path))
+    slow, fast = found
+    if slow["machine"] != fast["machine"]:
+        raise UserError(
+            f"The updates of {row} follow from the minutes of {ROWS[row].time_of} and "
+            f"{ROWS[row].speed_of}, which ran on different machines:\n"
+            f"  {slow['machine']}\n  {fast['machine']}\n"
+            f"Remove their records from {args.records} and their folders from "
+            f"{args.output_dir / args.task}, then run both on the same machine."
+        )
+    return round(fast["updates"] * slow["seconds_in_updates"] / fast["seconds_in_updates"])
+
+
+def _in_process(function: Any) -> int:
+    """Runs a function in a process of its own; returns its exit code.
+
+    Ctrl-C reaches the process through this one alone, once, so that it can save.
+    """
+    process = spawn.Process(target=function)
+
+    def forward(number: int, frame: Any) -> None:
+        if process.pid:
+            os.kill(process.pid, number)
+
+    former = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        process.start()
+        process.join()
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    code = process.exitcode or 0
+    return code if code >= 0 else 128 - code  # killed by a signal
+
+
+def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> None:
+    """Trains, scores and records a row; ends the process."""
+    os.setpgrp()
+    common.main(functools.partial(_train, args, row, seed, shared))
+
+
+def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:
+    startup.start_tensorflow()
+    from dtmt_tf.runs import Run, Session
+
+    job = _job(args, row, seed, timed=True)
+    folder = args.output_dir / args.task / job.name
+    run = Run(job.experiment, folder, common.data_dir(args), common.cache_dir(), job.origins)
+    outcome = Session(run).train()
+    if outcome.exit_code:
+        return outcome.exit_code
+    record = records.make_record(run, row, shared)
+    records.write_record(args.records / job.record, record)
+    scores = record["scores"]
+    logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))
+    return 0
