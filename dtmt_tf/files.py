@@ -1,4 +1,4 @@
-"""Files that are complete or absent, long outputs that can go on, claims and marks of folders."""
+"""Files that are complete or absent, and folders that are claimed, marked and cleaned."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from dtmt_tf.errors import UserError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
 MARK = ".dtmt_run"
-TEMPORARY = re.compile(r".\.[0-9a-f]{16}\.partial", re.DOTALL)  # ends the name of a temporary file
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.partial\Z")  # ends the names of temporary files
 LONGEST = 50  # characters of a name that its temporary file's repeats; 255 bytes are the most
 
 _claims: set[Path] = set()  # folders that this process holds
 
 
-def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], None]) -> None:
+def write_atomically(
+    path: Path, content: bytes | Callable[[BinaryIO], None], follow: bool = True
+) -> None:
     """Writes a file under another name, then renames it; a crash leaves the old one.
 
     Several processes may write the same file: one of them wins, whole. A link stays a link; what
@@ -38,6 +40,7 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], None]) ->
     Args:
         path: The file. Its folder is made if need be. A file that is replaced gives its mode.
         content: The bytes, or a function that writes them to a file open for writing and reading.
+        follow: Without it a link, or whatever else has the name, is replaced itself.
 
     Raises:
         UserError: If there is no room.
@@ -46,11 +49,11 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], None]) ->
         Flushes file and folder to the disk. On failure the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if is_special(path):
+    if follow and is_special(path):
         _write_through(path, content)
         return
-    target = Path(os.path.realpath(path))
-    with _told_if_full(path):
+    target = Path(os.path.realpath(path)) if follow else path
+    with told_if_full(path):
         temporary, file = _temporary(target)
         try:
             with file:
@@ -62,7 +65,7 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], None]) ->
             with contextlib.suppress(OSError):  # the first error is the one to tell
                 temporary.unlink()
             raise
-    _flush_folder(target.parent)
+        flush_folder(target.parent)
 
 
 def is_special(path: Path) -> bool:
@@ -91,7 +94,7 @@ def clear_leftovers(folder: Path) -> list[Path]:
     for path in folder.glob("*.partial") if folder.is_dir() else ():
         if not TEMPORARY.search(path.name):
             continue
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), _opened(path) as file:
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), open_no_link(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
             removed.append(path)
@@ -106,7 +109,7 @@ def locked(path: Path) -> Iterator[None]:
         path: A file for this alone. It and its folder are made if need be, and stay.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _opened(path, os.O_CREAT) as file:
+    with open_no_link(path, os.O_CREAT) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -129,7 +132,7 @@ def claimed(folder: Path) -> Iterator[None]:
     if place in _claims:
         yield
         return
-    with _opened(place / LOCK, os.O_CREAT) as file:
+    with open_no_link(place / LOCK, os.O_CREAT) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -177,7 +180,7 @@ def mark(folder: Path) -> None:
 
 def is_ours(folder: Path) -> bool:
     """Whether a folder has this program's mark."""
-    return stat.S_ISREG(_mode(folder / MARK))
+    return file_status(folder / MARK) is not None
 
 
 def clean(folder: Path, known: Iterable[str]) -> list[Path]:
@@ -229,18 +232,36 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _mode(path: Path) -> int:
-    """Returns the mode of a path itself, 0 if there is nothing."""
+def file_status(path: Path) -> os.stat_result | None:
+    """Returns what the system says of a file; None for a link or whatever else is no file."""
     try:
-        return path.lstat().st_mode
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return 0
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
-def _opened(path: Path, flags: int = 0, mode: int = 0o666) -> BinaryIO:
-    """Opens a file, no link, for reading and writing."""
+def open_no_link(path: Path, flags: int = 0, mode: int = 0o666) -> BinaryIO:
+    """Opens a file for reading and writing.
+
+    Raises:
+        UserError: If a link, a pipe or whatever else is no file has its name.
+    """
     flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(os.fspath(path), "r+b", opener=lambda name, _: os.open(name, flags, mode))
+
+    def opener(name: str, _: int) -> int:
+        try:
+            descriptor = os.open(name, flags, mode)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        else:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return descriptor
+            os.close(descriptor)
+        raise UserError(f"{path} should be a file and is none. Move it, and run this again.")
+
+    return open(os.fspath(path), "r+b", opener=opener)
 
 
 def _temporary(target: Path) -> tuple[Path, BinaryIO]:
@@ -248,26 +269,28 @@ def _temporary(target: Path) -> tuple[Path, BinaryIO]:
 
     Its lock tells `clear_leftovers` that a living process writes to it.
     """
-    try:
-        former = target.stat()
-    except FileNotFoundError:
-        former = None
+    former = file_status(target)
     mode = stat.S_IMODE(former.st_mode) if former else 0o666
     while True:
         name = f"{target.name[:LONGEST]}.{secrets.token_hex(8)}.partial"
         path = target.with_name(name)
-        file = _opened(path, os.O_CREAT | os.O_EXCL, mode)
+        file = open_no_link(path, os.O_CREAT | os.O_EXCL, mode)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # else it was taken for a leftover before the lock
             break
         file.close()
     if former:
-        with contextlib.suppress(OSError):  # only root gives files away
-            os.fchown(file.fileno(), former.st_uid, former.st_gid)
-        with contextlib.suppress(OSError):  # a file system without modes
-            os.fchmod(file.fileno(), mode)
+        copy_owner_and_mode(file, former)
     return path, file
+
+
+def copy_owner_and_mode(file: IO[bytes], former: os.stat_result) -> None:
+    """Gives a file another one's owner and mode, as far as the system allows."""
+    with contextlib.suppress(OSError):  # only root gives files away
+        os.fchown(file.fileno(), former.st_uid, former.st_gid)
+    with contextlib.suppress(OSError):  # a file system without modes
+        os.fchmod(file.fileno(), stat.S_IMODE(former.st_mode))
 
 
 def _fill(file: BinaryIO, content: bytes | Callable[[BinaryIO], None]) -> None:
@@ -279,7 +302,7 @@ def _fill(file: BinaryIO, content: bytes | Callable[[BinaryIO], None]) -> None:
 
 def _write_through(path: Path, content: bytes | Callable[[BinaryIO], None]) -> None:
     """Writes to what is no file. A function may seek, so what it writes is kept until then."""
-    with tempfile.TemporaryFile() as whole, _told_if_full(path):
+    with tempfile.TemporaryFile() as whole, told_if_full(path):
         _fill(whole, content)
         whole.seek(0)
         with open_special(path) as stream:
@@ -292,7 +315,7 @@ def open_special(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _told_if_full(path: Path) -> Iterator[None]:
+def told_if_full(path: Path) -> Iterator[None]:
     """Makes an error of a full disk one that says what to do."""
     try:
         yield
@@ -305,7 +328,8 @@ def _told_if_full(path: Path) -> Iterator[None]:
         raise
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Flushes the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -18,6 +18,7 @@ ALLOWED = {
     "config": {"errors"},
     "experiment": {"config", "errors"},
     "files": {"errors"},
+    "resumable_lines": {"errors", "files"},
     "quiet": set(),
     "machine": set(),
     "caller": set(),
@@ -39,8 +40,8 @@ ALLOWED = {
         "cells:products_in",
     },
     "runs": {  # where the rooms meet; only commands and pipelines import it
-        *("config", "experiment", "errors", "files", "machine", "tasks", "text", "data"),
-        *("models", "decoding", "training", "evaluation", "export"),
+        *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),
+        *("text", "data", "models", "decoding", "training", "evaluation", "export"),
     },
     "planning": {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),
@@ -50,7 +51,7 @@ ALLOWED = {
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
-        *("planning", "client"),
+        *("planning", "client", "resumable_lines"),
     },
     "cli": {"commands"},
 }
