@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.endpoints import Endpoints, Tensors
-from dtmt_tf.export.servable import check_saved_model
+from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.warmup import Request, write_warmup
 
@@ -70,7 +70,7 @@ def export_saved_model(
     archive.write_out(str(partial), verbose=False)
     if warmup:
         write_warmup(partial, warmup)
-    problems = check_saved_model(partial)
+    problems = check_servable(partial)
     if problems:
         raise UserError(f"{partial} could not be served:\n  " + "\n  ".join(problems))
     for name, content in files.items():

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.decoding import translate_lines
-from dtmt_tf.export import check_saved_model
+from dtmt_tf.export import check_servable
 from dtmt_tf.runs import Run, best_model, translate_function
 from tests.end_to_end.conftest import ROOT
 
@@ -105,7 +105,7 @@ def test_versions_count_up_and_carry_their_records(workshop, here):
     assert result.returncode == 0, result.stderr
     version = workshop.run_folder / "2"
     assert result.stdout.strip() == f"Exported to {version}"
-    assert check_saved_model(version) == []
+    assert check_servable(version) == []
     assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 60
     settings = json.loads((version / "experiment.json").read_text())
     assert settings["settings"]["model"]["units"] == 32
