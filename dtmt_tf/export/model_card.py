@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import PurePath
+from string import Template
 from typing import Any
 
 from dtmt_tf.config import DecodingConfig, as_override
@@ -152,68 +154,55 @@ def _as_given(key: str, data: Mapping[str, Any]) -> str:
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """Returns a model card as Markdown.
+    """Returns a model card as Markdown: `model_card.md` beside this file, filled in.
 
     Args:
         card: What `model_card` returned.
     """
     languages = card["source_language"], card["target_language"]
-    direction = f" from `{languages[0]}` to `{languages[1]}`" if all(languages) else ""
-    sections = {
-        "Intended use": _use(direction),
-        "Training data": _data(card),
-        "Scores": _scores(card),
-        "Limits": [
-            *(f"- {key.replace('_', ' ')}: {value}" for key, value in card["limits"].items()),
-            "- Fixed at export: "
-            + ", ".join(f"{key.replace('_', ' ')} {card['decoding'][key]}" for key in _SEARCH)
-            + " (sub-words that a translation may have more than its source).",
-        ],
-        "Serve it": _serving(card),
-        "Signatures": [
-            "Every input is a list of strings; outputs have one row for each.",
-            "",
-            *_table(
-                ("signature", "inputs", "outputs", "what it answers"),
-                (
-                    (f"`{key}`", _names(one.inputs), _names(one.outputs), one.purpose)
-                    for key, one in SIGNATURES.items()
-                ),
-            ),
-        ],
-        "How it was trained": _training(card),
-    }
-    title = f"# {card['name']}, {card['task']}"
-    members = card["members"]
-    model = f"`{card['model']}`"
+    model, members = f"`{card['model']}`", card["members"]
     if members:
         model = f"{len(members)} models that predict together, {model} first,"
-    summary = f"{model} with {card['parameters']:,} parameters{direction}: {card['description']}."
-    body = ["\n".join([f"## {heading}", "", *lines]) for heading, lines in sections.items()]
-    return "\n\n".join([title, summary, *body]) + "\n"
+    return _template().substitute(
+        name=card["name"],
+        task=card["task"],
+        model=model,
+        parameters=f"{card['parameters']:,}",
+        direction=" from `{}` to `{}`".format(*languages) if all(languages) else "",
+        description=card["description"],
+        training_data=_names(card["training_data"]),
+        reversed=" Source and target of the task are exchanged." if card["reverse"] else "",
+        scores="\n".join(_scores(card["scores"])),
+        limits="\n".join(
+            f"- {key.replace('_', ' ')}: {value}" for key, value in card["limits"].items()
+        ),
+        search=_described(card["decoding"]),
+        served_as=SERVED_AS,
+        image=SERVER_IMAGE,
+        signatures=_table(
+            ("signature", "inputs", "outputs", "what it answers"),
+            (
+                (f"`{key}`", _names(one.inputs), _names(one.outputs), one.purpose)
+                for key, one in SIGNATURES.items()
+            ),
+        ),
+        command=card["command"],
+        training="\n".join(_training(card)),
+        versions=", ".join(f"{package} {version}" for package, version in card["versions"].items()),
+    )
 
 
-def _use(direction: str) -> list[str]:
-    return [
-        f"Translation{direction} of text like that it was trained on, one sentence a line. Like",
-        "any such model it can leave out, add or twist what the source says and still read well;",
-        "what matters should be read by someone who knows both languages. Nothing was done against",
-        "bias or offence in the training data.",
-    ]
+def _template() -> Template:
+    file = resources.files(__package__) / "model_card.md"
+    return Template(file.read_text("utf-8"))
 
 
-def _data(card: Mapping[str, Any]) -> list[str]:
-    files = _names(card["training_data"])
-    turned = ["The task's source and target have changed sides."] if card["reverse"] else []
-    return [f"Task `{card['task']}`, {card['description']}; {files}.", *turned]
-
-
-def _scores(card: Mapping[str, Any]) -> list[str]:
-    scores = card["scores"]
+def _scores(scores: Mapping[str, Any]) -> list[str]:
+    """Returns the section on scores as lines."""
     if not scores:
         return [
-            "None: the model was exported before it was scored. `pipelines/evaluate.py` scores it;",
-            "an export after that has the scores.",
+            "None: the model was exported before it was scored. Run `pipelines/evaluate.py` and",
+            "export again.",
         ]
     rows = [
         (
@@ -231,56 +220,46 @@ def _scores(card: Mapping[str, Any]) -> list[str]:
         for score in scores.values()
     )
     others = [
-        f"- {split} was scored with "
-        + ", ".join(f"{key.replace('_', ' ')} {score['decoding'][key]}" for key in _SEARCH)
-        + f" and the mean of updates {_numbers(score['checkpoints'])}, unlike this export."
+        f"- {split}: scored with other settings than this export: "
+        f"{_described(score['decoding'])}; mean of updates {_numbers(score['checkpoints'])}"
         for split, score in scores.items()
         if not score["of_this_model"]
     ]
-    headings = ("split", "BLEU", "chrF2", "exact match", "sentences")
-    return [*_table(headings, rows), "", *signatures, *others]
-
-
-def _serving(card: Mapping[str, Any]) -> list[str]:
-    folder = f"saved_models/{card['task']}/{card['name']}"
-    return [
-        "```",
-        "docker run --rm -p 8500:8500 -p 8501:8501 \\",
-        f'  -v "$PWD/{folder}:/models/{SERVED_AS}" -e MODEL_NAME={SERVED_AS} {SERVER_IMAGE}',
-        'curl -d \'{"instances": ["..."]}\' ' + f"localhost:8501/v1/models/{SERVED_AS}:predict",
-        "```",
-        "",
-        "`pipelines/serving/` has ready files: batching, several models, monitoring, a page to try",
-        "the model on.",
-    ]
+    table = _table(("split", "BLEU", "chrF2", "exact match", "sentences"), rows)
+    return [table, "", *signatures, *others]
 
 
 def _training(card: Mapping[str, Any]) -> list[str]:
-    lines = ["```", card["command"], "```", ""]
-    if not card["members"]:
-        lines.append(f"- seed {card['seed']}")
-    if card["scores"]:
-        newest = max(card["scores"].values(), key=lambda score: score["updates"])
-        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target tokens")
+    """Returns the facts about the training as lines."""
+    lines = []
     if card["members"]:
         lines.append(f"- members: {_names(card['members'])}")
     else:
+        lines.append(f"- seed {card['seed']}")
         lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
+    if card["scores"]:
+        newest = max(card["scores"].values(), key=lambda score: score["updates"])
+        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target tokens")
     if card["settings"]:
         rows = [
             (f"`{key}`", f"`{as_override(one['value'])}`", one["origin"])
             for key, one in card["settings"].items()
         ]
-        lines += ["", "Settings that are not the task's:", ""]
-        lines += _table(("setting", "value", "from"), rows)
-    versions = ", ".join(f"{package} {version}" for package, version in card["versions"].items())
-    return [*lines, "", f"Versions: {versions}."]
+        table = _table(("setting", "value", "from"), rows)
+        lines += ["", "Settings that differ from the task's:", "", table]
+    return lines
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Returns a Markdown table as lines."""
+def _described(search: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {search[key]}" for key in _SEARCH)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table."""
     lines = [headings, ["---"] * len(headings), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines
+    )
 
 
 def _names(names: Iterable[str]) -> str:
