@@ -15,8 +15,9 @@ OURS = {PACKAGE, "pipelines", "tests"}
 ALLOWED = {
     "__init__": set(),
     "errors": set(),
-    "config": {"errors"},
-    "experiment": {"config", "errors"},
+    "settings": {"errors"},
+    "config": {"settings"},
+    "experiment": {"config", "errors", "settings"},
     "files": {"errors"},
     "resumable_lines": {"errors", "files"},
     "quiet": set(),
@@ -28,7 +29,7 @@ ALLOWED = {
     "data": {"config", "errors", "files", "machine", "text"},
     "cells": set(),
     "layers": {"cells"},
-    "models": {"cells", "layers", "config", "errors"},
+    "models": {"cells", "layers", "config", "errors", "settings"},
     "decoding": {"config", "errors", "machine"},
     "training": {
         *("config", "errors", "files", "models", "data"),

@@ -17,7 +17,6 @@ from dtmt_tf.cells import (
     TGRUCell,
 )
 from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
-from dtmt_tf.errors import UserError
 from dtmt_tf.layers import (
     BidirectionalEncoder,
     DecoderCell,
@@ -29,77 +28,63 @@ from dtmt_tf.layers import (
 )
 from dtmt_tf.models.diagnostics import gate_means
 from dtmt_tf.models.translation_model import TranslationModel
+from dtmt_tf.settings import require, setting
 
 CELLS: dict[str, type[AbstractRNNCell]] = {"gru": GRUCell, "lau": LAUCell, "lgru": LGRUCell}
+
+
+def _depth(default: int, meaning: str) -> Any:
+    """Returns the field of a number of T-GRUs."""
+    return setting(default, meaning, at_least=0, at_most=1000)
 
 
 @dataclass(frozen=True)
 class DTMTConfig(ModelConfig):
     """Settings of DTMT; the defaults are DTMT#4 of the paper."""
 
-    embedding_dim: int = 1024
-    units: int = 1024  # of every cell
-    num_heads: int = 16
-    context_dim: int | None = None  # width of the attention's result; none: 2 * units, the paper's
-    encoder_cell: str = "lgru"  # or "gru", "lau"
-    query_cell: str = "lgru"
-    decoder_cell: str = "lgru"
-    encoder_depth: int = 4  # T-GRUs after the first cell; 0 is the shallow counterpart
-    query_depth: int = 4
-    decoder_depth: int = 4
-    tied_embeddings: str = "none"  # "target": table = softmax; "all": the source's too
-    update_offset: float = 0.0  # what the update gates' offsets start from
-    transition_offset: float = 0.0  # added to it in T-GRUs; below 0 transitions start shallow
-    embedding_scale: float = 1.0  # factor of table row and positional signal
-    use_positional_signal: bool = True
-    use_layer_norm: bool = True
-    use_gru_candidate_bias: bool = False  # the paper's counts say no
-    initializer_range: float = 0.08  # uniform, for every tensor but the norms
+    embedding_dim: int = setting(1024, "width of embeddings", at_least=1, at_most=65_536)
+    units: int = setting(1024, "width of every cell's state", at_least=1, at_most=65_536)
+    num_heads: int = setting(16, "heads of the attention; they divide units", at_least=1)
+    context_dim: int | None = setting(
+        None, "width of the attention's result; none: 2 * units", at_least=1, at_most=65_536
+    )
+    encoder_cell: str = setting("lgru", "first cell of the encoder", choices=sorted(CELLS))
+    query_cell: str = setting("lgru", "first cell before the attention", choices=sorted(CELLS))
+    decoder_cell: str = setting("lgru", "first cell after the attention", choices=sorted(CELLS))
+    encoder_depth: int = _depth(4, "T-GRUs after the encoder's first cell; 0: shallow")
+    query_depth: int = _depth(4, "T-GRUs after the query transition's first cell")
+    decoder_depth: int = _depth(4, "T-GRUs after the decoder transition's first cell")
+    tied_embeddings: str = setting(
+        "none",
+        "target: its table is the softmax's; all: the source's, too",
+        choices=("none", "target", "all"),
+    )
+    update_offset: float = setting(0.0, "what the update gates' offsets start from")
+    transition_offset: float = setting(
+        0.0, "added to it in T-GRUs; below 0 transitions start shallow"
+    )
+    embedding_scale: float = setting(
+        1.0, "factor of table row and positional signal", above=0, below=1000
+    )
+    use_positional_signal: bool = setting(True, "add sines of the position to embeddings")
+    use_layer_norm: bool = setting(True, "layer norm inside the cells")
+    use_gru_candidate_bias: bool = setting(False, "the paper's counts say no")
+    initializer_range: float = setting(
+        0.08, "weights start uniform within it, all but the norms", above=0, below=10
+    )
 
     def __post_init__(self) -> None:
-        for name in ("embedding_dim", "units", "num_heads"):
-            if (value := getattr(self, name)) < 1:
-                raise UserError(f"`model.{name}` should be positive. Received: {value}.")
-        if self.units % self.num_heads:
-            raise UserError(
-                "`model.units` should be divisible by `model.num_heads`. "
-                f"Received: {self.units} and {self.num_heads}."
-            )
-        if self.context_dim is not None and self.context_dim < 1:
-            raise UserError(
-                f"`model.context_dim` should be positive. Received: {self.context_dim}."
-            )
-        if self.tied_embeddings not in ("none", "target", "all"):
-            raise UserError(
-                "`model.tied_embeddings` should be none, target or all. "
-                f"Received: {self.tied_embeddings!r}."
-            )
-        if self.tied_embeddings != "none" and self.embedding_dim != self.units:
-            raise UserError(
-                "Tied embeddings need `model.embedding_dim` equal to `model.units`. "
-                f"Received: {self.embedding_dim} and {self.units}."
-            )
-        if not 0 < self.embedding_scale < 1000:
-            raise UserError(
-                f"`model.embedding_scale` should be in (0, 1000). Received: {self.embedding_scale}."
-            )
-        if not 0 < self.initializer_range < 10:
-            raise UserError(
-                "`model.initializer_range` should be in (0, 10). "
-                f"Received: {self.initializer_range}."
-            )
-        for module in ("encoder", "query", "decoder"):
-            cell, depth = getattr(self, f"{module}_cell"), getattr(self, f"{module}_depth")
-            if cell not in CELLS:
-                *names, last = sorted(CELLS)
-                raise UserError(
-                    f"`model.{module}_cell` should be {', '.join(names)} or {last}. "
-                    f"Received: {cell!r}."
-                )
-            if depth < 0:
-                raise UserError(
-                    f"`model.{module}_depth` should not be negative. Received: {depth}."
-                )
+        super().__post_init__()
+        require(
+            self.units % self.num_heads == 0,
+            "`model.units` should be divisible by `model.num_heads`. "
+            f"Received: {self.units} and {self.num_heads}.",
+        )
+        require(
+            self.tied_embeddings == "none" or self.embedding_dim == self.units,
+            "Tied embeddings need `model.embedding_dim` equal to `model.units`. "
+            f"Received: {self.embedding_dim} and {self.units}.",
+        )
 
     @property
     def needs_joint_vocabulary(self) -> bool:

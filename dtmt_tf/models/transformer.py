@@ -9,7 +9,6 @@ import keras
 from keras import ops
 
 from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
-from dtmt_tf.errors import UserError
 from dtmt_tf.layers import (
     Affine,
     MatrixSeries,
@@ -19,34 +18,34 @@ from dtmt_tf.layers import (
 )
 from dtmt_tf.layers.attention import MASKED_SCORE
 from dtmt_tf.models.translation_model import TranslationModel
+from dtmt_tf.settings import require, setting
 
 
 @dataclass(frozen=True)
 class TransformerConfig(ModelConfig):
     """Settings of the Transformer; the defaults are the base model of Vaswani et al. (2017)."""
 
-    model_dim: int = 512  # of embeddings and states
-    filter_dim: int = 2048  # inside the feed-forward parts
-    num_heads: int = 8
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    pre_norm: bool = False  # layer norm before each part instead of after it
-    tied_embeddings: str = "none"  # "target": table = softmax; "all": the source's too
+    model_dim: int = setting(
+        512, "width of embeddings and states; divisible by num_heads", at_least=1, at_most=65_536
+    )
+    filter_dim: int = setting(2048, "inside the feed-forward layers", at_least=1, at_most=1_000_000)
+    num_heads: int = setting(8, "heads of each attention", at_least=1)
+    encoder_layers: int = setting(6, "layers of the encoder", at_least=1, at_most=1000)
+    decoder_layers: int = setting(6, "layers of the decoder", at_least=1, at_most=1000)
+    pre_norm: bool = setting(False, "layer norm before each sub-layer instead of after it")
+    tied_embeddings: str = setting(
+        "none",
+        "target: its table is the softmax's; all: the source's, too",
+        choices=("none", "target", "all"),
+    )
 
     def __post_init__(self) -> None:
-        for name in ("model_dim", "filter_dim", "num_heads", "encoder_layers", "decoder_layers"):
-            if (value := getattr(self, name)) < 1:
-                raise UserError(f"`model.{name}` should be positive. Received: {value}.")
-        if self.model_dim % self.num_heads:
-            raise UserError(
-                "`model.model_dim` should be divisible by `model.num_heads`. "
-                f"Received: {self.model_dim} and {self.num_heads}."
-            )
-        if self.tied_embeddings not in ("none", "target", "all"):
-            raise UserError(
-                "`model.tied_embeddings` should be none, target or all. "
-                f"Received: {self.tied_embeddings!r}."
-            )
+        super().__post_init__()
+        require(
+            self.model_dim % self.num_heads == 0,
+            "`model.model_dim` should be divisible by `model.num_heads`. "
+            f"Received: {self.model_dim} and {self.num_heads}.",
+        )
 
     @property
     def needs_joint_vocabulary(self) -> bool:

@@ -300,9 +300,12 @@ def test_no_two_weights_start_alike():
     ("options", "message"),
     [
         ({"units": 10, "num_heads": 4}, "divisible by `model.num_heads`. Received: 10 and 4"),
-        ({"units": 0}, "`model.units` should be positive. Received: 0"),
+        ({"units": 0}, "`model.units` should be at least 1 .*Received: 0"),
         ({"encoder_cell": "lstm"}, "encoder_cell` should be gru, lau or lgru. Received: 'lstm'"),
-        ({"query_depth": -1}, "`model.query_depth` should not be negative. Received: -1"),
+        (
+            {"query_depth": -1},
+            "`model.query_depth` should be at least 0 .*Received: -1",
+        ),
     ],
 )
 def test_impossible_settings_are_named(options, message):
