@@ -83,17 +83,20 @@ class Subwords:
 
     Args:
         model: What `train_subwords` returned.
+
+    Raises:
+        ValueError: If it is something else.
     """
 
     def __init__(self, model: bytes) -> None:
         self.model = model
+        self._sampler = _processor(model)
         # The operation's name is its resource's name once exported: two models of one name in one
         # process would both use the first.
         name = f"subwords_{hashlib.sha256(model).hexdigest()[:16]}"
         with quiet_stderr():  # it announces an empty normalisation
             self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
-        self._sampler = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._cut = Cutter([self._sampler.id_to_piece(k) for k in range(self.size)])
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
@@ -149,6 +152,20 @@ class Subwords:
         return tf.where(tf.equal(ids, PAD_ID), "", names)
 
 
+def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Returns SentencePiece's own processor of a model with our special ids."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        with quiet_stderr():
+            processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise ValueError("not a model of SentencePiece, or not all of one") from error
+    ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
+    if ids != (PAD_ID, EOS_ID, UNK_ID):
+        raise ValueError(f"its padding, end and unknown have the ids {ids}, not 0, 1 and 2")
+    return processor
+
+
 def _ended(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     end = tf.fill([ids.nrows(), 1], EOS_ID)
     return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
@@ -180,6 +197,12 @@ class Vocabulary:
             Subwords(train_subwords(target, data.target_vocab_size, data)),
         )
 
+    @property
+    def fingerprint(self) -> str:
+        """Hash of both models: what tells sub-words from others, wherever they lie."""
+        hashes = [hashlib.sha256(side.model).digest() for side in (self.source, self.target)]
+        return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
+
     def samplers(self, dropout_rate: float) -> tuple[Sampler, Sampler] | None:
         """Returns both sides' `sample` at a rate of BPE-dropout; none if it is 0."""
         if not dropout_rate:
@@ -199,16 +222,21 @@ class Vocabulary:
         """Reads what `save` wrote.
 
         Raises:
-            UserError: If a file is missing.
+            UserError: If a file is missing or damaged, or was made by another program.
         """
-        models = []
-        for name in cls.FILES:
-            path = folder / name
+        sides: list[Subwords] = []
+        for path in (folder / name for name in cls.FILES):
+            remedy = (
+                "Another run of the same corpus and data.* has the same file: copy it here, or "
+                "begin anew with --restart."
+            )
             if not path.exists():
-                raise UserError(
-                    f"{path} is missing. Another run of the same corpus and data.* has the same "
-                    "file: copy it here, or begin anew with --restart."
-                )
-            models.append(path.read_bytes())
-        source = Subwords(models[0])
-        return cls(source, source if models[0] == models[1] else Subwords(models[1]))
+                raise UserError(f"{path} is missing. {remedy}")
+            model = path.read_bytes()
+            if sides and sides[0].model == model:
+                return cls(sides[0], sides[0])
+            try:
+                sides.append(Subwords(model))
+            except ValueError as error:
+                raise UserError(f"{path} holds no sub-words: {error}. {remedy}") from error
+        return cls(*sides)

@@ -1,3 +1,5 @@
+import io
+import itertools
 import logging
 import pickle
 import random
@@ -305,6 +307,35 @@ def test_a_missing_file_is_named(tmp_path, plain, missing):
     (tmp_path / missing).unlink()
     with pytest.raises(UserError, match=f"{missing} is missing.*copy it here, or begin anew"):
         Vocabulary.load(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", "half", "foreign"])
+@pytest.mark.parametrize("name", Vocabulary.FILES)
+def test_a_file_that_holds_no_model_of_ours_is_named(tmp_path, plain, name, content):
+    Vocabulary(plain, plain).save(tmp_path)
+    if content == "half":
+        content = plain.model[: len(plain.model) // 2]
+    elif content == "foreign":  # SentencePiece's own ids
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(LINES), model_writer=model, vocab_size=120, minloglevel=2
+        )
+        content = model.getvalue()
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name} holds no sub-words: .*--restart"):
+        Vocabulary.load(tmp_path)
+
+
+def test_a_vocabularys_fingerprint_is_that_of_both_models(tmp_path, models):
+    plain, other = models["plain"], models["split digits"]
+    fingerprints = {
+        Vocabulary(*pair).fingerprint for pair in itertools.product((plain, other), repeat=2)
+    }
+    assert len(fingerprints) == 4
+    saved = Vocabulary(plain, other)
+    saved.save(tmp_path)
+    assert Vocabulary.load(tmp_path).fingerprint == saved.fingerprint
+    assert len(saved.fingerprint) == 16
 
 
 def test_sampling_cuts_words_anew_and_spells_the_same(plain):
