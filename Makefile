@@ -1,12 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11 to 3.13: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# pins versions, for `make locks` alone
+UV ?= uv
 # byte code of all that is installed would take half of pip's time; little of it is ever imported
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
 # without byte code, as container images often ask for, each start compiles TensorFlow anew: 7 s
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quality load setup setup-dev format lint types check
+.PHONY: demo test quality load setup setup-dev format lint types check locks check-locks
 
 demo: setup ## Train the embedded default, score it, export it, translate with it.
 	$(BIN)/python pipelines/train.py --name demo --restart
@@ -58,3 +60,14 @@ lint: setup-dev
 
 types: setup-dev
 	$(BIN)/mypy
+
+COMPILE = UV_CUSTOM_COMPILE_COMMAND="make locks" $(UV) pip compile --quiet --universal --generate-hashes $(UPGRADE)
+locks: ## Pin what requirements*.txt allow, with hashes, for each Python; pins that still fit stay, but for UPGRADE=--upgrade.
+	for lock in locks/python3.11 locks/python3.12 locks/python3.13; do \
+	  version=$${lock#locks/python}; \
+	  $(COMPILE) --python-version $$version requirements-dev.txt -o $$lock-dev.lock && \
+	  $(COMPILE) --python-version $$version requirements.txt -c $$lock-dev.lock -o $$lock.lock || exit 1; \
+	done  # what users get is what the tests had
+
+check-locks: setup-dev ## That the pins fit requirements*.txt and each other.
+	$(BIN)/python -m pytest tests/test_locks.py
