@@ -24,7 +24,7 @@ def main() -> NoReturn:
     """Runs the command that the first argument names; ends the process."""
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", "-h", "--help", "help"):
-        print(overview())
+        print(overview(), file=sys.stdout if name else sys.stderr)
         sys.exit(0 if name else 2)
     if name not in COMMANDS:
         print(f"error: {unknown(name)}", file=sys.stderr)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tqdm import tqdm
 
 from dtmt_tf.client.connections import Connection, TemporaryFailure
@@ -91,6 +90,8 @@ class Sending:
         rate = f", {count / self.seconds:.1f} sentences/s" if count else ""
         text = f"{count:,} lines in {self.seconds:.1f} s{rate}"
         if self.latencies:
+            import numpy as np
+
             parts = np.percentile(self.latencies, [50, 95, 99])
             p50, p95, p99 = (f"{part:.3f}" for part in parts)
             text += (

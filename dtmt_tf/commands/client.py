@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from dtmt_tf.client.connections import GrpcConnection, RestConnection
 from dtmt_tf.client.sending import Sending
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 
 
@@ -40,14 +40,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Translate text line by line with a model that TensorFlow Serving serves: as\n"
-        "many lines out as in, in their order. README.md says how to start the server.",
-        epilog="examples:\n"
-        "  python pipelines/client.py in.en -o out.de\n"
-        "  python pipelines/client.py --rest http://localhost:8501 < in.en > out.de\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _parser() -> Parser:
+    parser = Parser(
+        "dtmt client",
+        "Translate text line by line with a model that TensorFlow Serving serves: as many lines "
+        "out as in, in their order. README.md says how to start the server.",
+        "dtmt client in.en -o out.de",
+        "dtmt client --rest http://localhost:8501 < in.en > out.de",
     )
     parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
     parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dtmt_tf import caller
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment, resolve
 from dtmt_tf.files import is_of_full_disk
@@ -19,15 +20,11 @@ DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 
 
-def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
+def run_parser(command: str, description: str, *examples: str) -> Parser:
     """Returns a parser with the arguments that name a run."""
     from dtmt_tf.tasks import TASKS
 
-    result = argparse.ArgumentParser(
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = Parser(command, description, *examples)
     group = result.add_argument_group("which run")
     group.add_argument(
         "--task",
@@ -38,7 +35,7 @@ def parser(description: str, epilog: str = "") -> argparse.ArgumentParser:
     group.add_argument(
         "--model",
         metavar="NAME",
-        help="a preset that train.py --list-models names (default: the task's)",
+        help="a preset that dtmt train --list-models names (default: the task's)",
     )
     group.add_argument("--name", help="name of the run (default: the model's)")
     add_folders(group)
@@ -66,7 +63,7 @@ def add_folders(group: argparse._ActionsContainer) -> None:
 
 def add_set(
     group: argparse._ActionsContainer,
-    text: str = "change settings; train.py --show-config lists them",
+    text: str = "change settings; dtmt train --show-config lists them",
 ) -> None:
     """Adds `--set` to a parser."""
     group.add_argument(
@@ -74,7 +71,7 @@ def add_set(
         action="extend",
         nargs="+",
         default=[],
-        metavar="SECTION.NAME=VALUE",
+        metavar="NAME=VALUE",
         help=text,
     )
 
@@ -166,7 +163,7 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     try:
         code = command() or 0
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {caller.as_called(str(error))}", file=sys.stderr)
         code = 2
     except BrokenPipeError:  # the reader of our output left
         sys.stderr.close()

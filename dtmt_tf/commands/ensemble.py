@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 
 NAME = "ensemble"
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Opens the members, writes the run that names them."""
-    parser = argparse.ArgumentParser(
-        description="Make a run out of trained ones that predicts each word by the mean of their\n"
-        "probabilities. They lie side by side and share their sub-words: same data.*,\n"
-        "other seeds or models. Evaluate, export and serve it by its name; it reads its\n"
-        "members' folders.",
-        epilog="example:\n"
-        "  python pipelines/train.py --task multi30k_ende --name a --set training.seed=1\n"
-        "  python pipelines/train.py --task multi30k_ende --name b --set training.seed=2\n"
-        "  python pipelines/ensemble.py --task multi30k_ende a b\n"
-        f"  python pipelines/evaluate.py --task multi30k_ende --name {NAME}\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        "dtmt ensemble",
+        "Make a run of trained runs that predicts each word by the mean of their probabilities. "
+        "They lie side by side and share their sub-words: the same data.*, other seeds or models. "
+        "Evaluate, export and serve it by its name; it reads its members' folders.",
+        "dtmt train --task multi30k_ende --name a --set training.seed=1",
+        "dtmt train --task multi30k_ende --name b --set training.seed=2",
+        "dtmt ensemble --task multi30k_ende a b",
+        f"dtmt evaluate --task multi30k_ende --name {NAME}",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="names of trained runs")
     parser.add_argument("--task", default=common.DEFAULT_TASK, metavar="NAME",
-                        help="what train.py --list-tasks lists (default: %(default)s)")  # fmt: skip
+                        help="one that dtmt train --list-tasks names "
+                        "(default: %(default)s)")  # fmt: skip
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)
     common.add_folders(parser)

@@ -11,12 +11,12 @@ from dtmt_tf.commands import common
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Translates and scores a split, or scores files."""
-    parser = common.parser(
-        "Score a run on one of its parts, with sacreBLEU's signatures; or score files of\n"
+    parser = common.run_parser(
+        "dtmt evaluate",
+        "Score a run on a split of its corpus, with sacreBLEU's signatures; or score files of "
         "translations against references, several of them by paired bootstrap.",
-        "examples:\n"
-        "  python pipelines/evaluate.py --task multi30k_ende --split validation\n"
-        "  python pipelines/evaluate.py --references ref.de --hypotheses base.de new.de\n",
+        "dtmt evaluate --task multi30k_ende --split validation",
+        "dtmt evaluate --references ref.de --hypotheses base.de new.de",
     )
     parser.add_argument(
         "--split",

@@ -10,10 +10,11 @@ from dtmt_tf.commands import common
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Averages checkpoints, exports."""
-    parser = common.parser(
-        "Export a run's weights as saved_models/<task>/<name>/<version>/, a SavedModel that\n"
-        "takes and returns strings. The version is the next free number.",
-        "example:\n  python pipelines/export.py --task multi30k_ende\n",
+    parser = common.run_parser(
+        "dtmt export",
+        "Export a run's weights as a SavedModel that takes and returns strings, in "
+        "saved_models/<task>/<name>/<version>/. The version is the next free number.",
+        "dtmt export --task multi30k_ende",
     )
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args(arguments)

@@ -11,15 +11,15 @@ from dtmt_tf.commands import common
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, checks, trains sub-words, cuts the training part up, prints statistics."""
-    parser = common.parser(
-        "Check a task's corpus, build its sub-words, write its training pairs as records that\n"
-        "training streams, and print statistics. train.py does this itself; here it is alone.\n"
-        "What is complete is kept: ended in whatever way, the same command goes on; and it mends\n"
-        "records whose damaged files were removed.",
-        "examples:\n"
-        "  python pipelines/prepare.py --task multi30k_ende\n"
-        "  python pipelines/prepare.py --task wmt14_ende --beam-options runner=FlinkRunner \\\n"
-        "    flink_master=host:8081\n",
+    parser = common.run_parser(
+        "dtmt prepare",
+        "Check a task's corpus, build its sub-words, write its training pairs as the records that "
+        "training streams, and print statistics. dtmt train does this itself; here it is alone. "
+        "What is complete is kept: the same command goes on however it was ended, and makes "
+        "records anew whose damaged files were removed.",
+        "dtmt prepare --task multi30k_ende",
+        "dtmt prepare --task wmt14_ende \\",
+        "    --beam-options runner=FlinkRunner flink_master=host:8081",
     )
     parser.add_argument(
         "--beam-options",

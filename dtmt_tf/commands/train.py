@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Parses, resolves, trains."""
-    parser = common.parser(
-        "Train a translation model, score it on its test parts and export it as a SavedModel.\n"
-        "The same command resumes a run that was stopped.",
-        "examples:\n"
-        "  python pipelines/train.py\n"
-        "  python pipelines/train.py --task multi30k_ende --data-dir ~/data\n"
-        "  python pipelines/train.py --task wmt14_ende --dry-run\n"
-        "  python pipelines/train.py --task wmt14_ende --plan --plan-for 8 5000\n"
-        "  python pipelines/train.py --task custom --name mine \\\n"
-        "      --set data.train_source=a.en data.train_target=a.de\n",
+    parser = common.run_parser(
+        "dtmt train",
+        "Train a translation model, score it on its tests and export it as a SavedModel. "
+        "The same command goes on with a training that was stopped.",
+        "dtmt train",
+        "dtmt train --task multi30k_ende --data-dir ~/data",
+        "dtmt train --task wmt14_ende --dry-run",
+        "dtmt train --task wmt14_ende --plan --plan-for 8 5000",
+        "dtmt train --task custom --name mine \\",
+        "    --set data.train_source=a.en data.train_target=a.de",
     )
     common.add_set(parser)
     common.add_devices(parser)
@@ -49,7 +49,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--allow-changes",
         nargs="+",
         default=[],
-        metavar="SECTION.NAME",
+        metavar="NAME",
         help="go on though these settings are not those that the run was begun with",
     )
     parser.add_argument("--show-config", action="store_true", help="print all settings and stop")

@@ -12,12 +12,12 @@ from dtmt_tf.commands import common
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Reads lines, translates, writes as many lines."""
-    parser = common.parser(
-        "Translate text line by line with an exported SavedModel: as many lines out as in,\n"
-        "an empty line for an empty line.",
-        "examples:\n"
-        "  echo 'March 5, 2031' | python pipelines/translate.py\n"
-        "  python pipelines/translate.py --task multi30k_ende -o out.de in.en\n",
+    parser = common.run_parser(
+        "dtmt translate",
+        "Translate text line by line with an exported SavedModel: as many lines out as in, an "
+        "empty line for an empty line.",
+        "echo 'March 5, 2031' | dtmt translate",
+        "dtmt translate --task multi30k_ende -o out.de in.en",
     )
     parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
     parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")

@@ -15,6 +15,7 @@ from typing import Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from pipelines.benchmark import growth, products, speed, timing, translations, updates
 
@@ -101,9 +102,9 @@ def command() -> int:
     record = _rounded({**record, "windows": args.windows, **_machine()})
     print(speed.section([record]))
     if args.json:
-        from pipelines.papers.records import write_record
+        from dtmt_tf.evaluation import write_json
 
-        write_record(args.json, record)
+        write_json(args.json, record)
         print(f"\nRecord: {args.json}")
     return 0
 
@@ -137,24 +138,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Measure how fast this machine trains, translates, reads and exports.\n"
-        "train   target words (sub-words with <eos>, without padding) per second; GFLOP/s of\n"
-        "        the arithmetic that the model needs, beside the rate of matrix products\n"
-        "        measured in between; peak memory; where the time goes; the start\n"
-        "decode  sentences and sub-words per second, and seconds for one sentence alone\n"
-        "input   target words per second that the input pipeline alone makes ready; how long\n"
-        "        the records that it reads take to make; peak memory of both\n"
-        "export  seconds and megabytes of an export, and how fast it starts in a new process",
-        epilog="examples:\n"
-        "  python pipelines/benchmark.py train --data-dir ~/data\n"
-        "  python pipelines/benchmark.py train --compare='--form plain --threads 0 0'\n"
-        "  python pipelines/benchmark.py train --preset paper --windows 3\n"
-        "  python pipelines/benchmark.py train --table --json growth.json\n"
-        "  python pipelines/benchmark.py input --pairs 5000000 --windows 2\n"
-        "  python pipelines/benchmark.py decode --run saved_models/multi30k_ende/dtmt_tied\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _parser() -> Parser:
+    parser = Parser(
+        "python pipelines/benchmark.py",
+        "Measure how fast this machine trains, translates, reads and exports.\n"
+        "  train   target words (sub-words with <eos>, no padding) a second; GFLOP/s\n"
+        "          of the arithmetic that the model needs, beside the rate of matrix\n"
+        "          products; peak memory; where the time goes; the start\n"
+        "  decode  sentences and sub-words a second; seconds for one sentence alone\n"
+        "  input   target words a second that the input pipeline alone makes ready;\n"
+        "          what its records take to make; peak memory of both\n"
+        "  export  seconds and megabytes of an export; its start in a new process",
+        "python pipelines/benchmark.py train --data-dir ~/data",
+        "python pipelines/benchmark.py train --compare='--form plain --threads 0 0'",
+        "python pipelines/benchmark.py train --preset paper --windows 3",
+        "python pipelines/benchmark.py train --table --json growth.json",
+        "python pipelines/benchmark.py input --pairs 5000000 --windows 2",
+        "python pipelines/benchmark.py decode --run saved_models/multi30k_ende/a",
     )
     parser.add_argument("action", choices=[*SUBJECTS, "export"], help="what is measured")
     what = parser.add_argument_group("configuration")

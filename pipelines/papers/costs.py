@@ -9,18 +9,19 @@ from typing import Any
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import processes
 from dtmt_tf.planning.random_ids import RandomUpdate, training_step, vocabulary_sizes
-from pipelines.papers.dtmt import ROWS
+from pipelines.papers.paper import Row
 
 LENGTH = 24  # sub-words of each sentence
 UPDATES, SECONDS = 3, 30.0  # measured: so many, or as many as begin in this time
 WIDTHS = (14, 12, 12, 10)
 
 
-def show(experiments: Mapping[str, Experiment], seeds: int) -> None:
+def show(experiments: Mapping[str, Experiment], rows: Mapping[str, Row], seeds: int) -> None:
     """Prints parameters, updates and hours of each row.
 
     Args:
         experiments: Settings by row; a row whose updates follow from another's minutes comes later.
+        rows: All rows of the paper.
         seeds: How often each is trained.
     """
     print(_line("row", ("parameters", "updates", "s/update", "hours")))
@@ -31,8 +32,8 @@ def show(experiments: Mapping[str, Experiment], seeds: int) -> None:
         parameters = _elsewhere(_parameters, experiment)
         one = seconds[key] = _elsewhere(_seconds, experiment)
         updates: int | None = steps
-        if ROWS[key].time_of:
-            slow = seconds.get(ROWS[key].time_of)
+        if rows[key].time_of:
+            slow = seconds.get(rows[key].time_of)
             updates = round(steps * slow / one) if slow and one else None
         hours = one * updates / 3600 if one and updates else None
         total += (hours or 0.0) * seeds

@@ -1,15 +1,12 @@
-"""The rows of the paper's tables, as data.
+"""Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2.
 
-A row is known by its key alone: one that stands in several tables is trained once. BLEU is the
-paper's: mean of five NIST Chinese-English sets, in Table 5 WMT14 English-German.
+BLEU is the paper's: mean of five NIST Chinese-English sets, in Table 5 WMT14 English-German.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from pipelines.papers.paper import Paper, Row, Settings, Table
 
-PRESETS = ("small", "paper")
 MODULES = ("encoder", "query", "decoder")
 # Model and settings by family and preset. The small Transformer has the parameters of the small
 # DTMT#4 and rates and dropouts of its own, see RESULTS.md; the large one is the paper's.
@@ -20,7 +17,7 @@ TRANSFORMER = (
     *("training.output_dropout_rate=0", "training.candidate_dropout_rate=0.1"),
 )
 # What a task's rows train with, where its recommended settings have moved on since their first run.
-SHARED: dict[str, tuple[str, ...]] = {
+SHARED: dict[str, Settings] = {
     "multi30k_ende": (
         *("training.max_steps=12360", "training.validation_steps=824"),
         *("training.learning_rate=2e-4", "training.label_smoothing=0.1"),
@@ -30,42 +27,10 @@ SHARED: dict[str, tuple[str, ...]] = {
         *("training.ema_decay=0", "training.average=last", "training.average_count=4"),
     ),
 }
-MODELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     "dtmt": {"small": ("dtmt_small", ()), "paper": ("dtmt4", ())},
     "transformer": {"small": ("transformer_tiny", TRANSFORMER), "paper": ("transformer_big", ())},
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """One system.
-
-    Args:
-        settings: `--set` texts that make it, on top of the family's.
-        family: Which of `MODELS` it is made of.
-        time_of: Key of the row whose minutes it may spend, if its updates follow from that.
-        speed_of: Key of the row that tells how long one of its updates takes.
-    """
-
-    settings: tuple[str, ...]
-    family: str = "dtmt"
-    time_of: str = ""
-    speed_of: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table, or figure, of the paper.
-
-    Args:
-        title: What it shows.
-        rows: Label and the paper's BLEU by row.
-        pairs: Baseline and system of each comparison.
-    """
-
-    title: str
-    rows: Mapping[str, tuple[str, float | None]]
-    pairs: tuple[tuple[str, str], ...] = ()
 
 
 def _module(module: str, cell: str, depth: int) -> tuple[str, str]:
@@ -198,3 +163,13 @@ FIGURES: dict[str, Table] = {
         },
     ),
 }
+PAPER = Paper(
+    name="dtmt",
+    title="Meng and Zhang (2019), DTMT",
+    task="multi30k_ende",
+    families=FAMILIES,
+    rows=ROWS,
+    tables=TABLES,
+    figures=FIGURES,
+    shared=SHARED,
+)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
 from pipelines.papers import records
@@ -47,18 +47,17 @@ def command() -> int:
     return 0 if passed else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Train a task with its recommended settings from scratch, score it, and fail\n"
-        "(exit code 1) below the mean test BLEU of the records that have these settings,\n"
-        "less a margin.",
-        epilog="examples:\n"
-        "  python pipelines/quality.py --data-dir ~/data\n"
-        "  python pipelines/quality.py --margin 0.5 --data-dir ~/data\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _parser() -> Parser:
+    parser = Parser(
+        "python pipelines/quality.py",
+        "Train a task with its recommended settings from scratch, score it, and fail (exit code "
+        "1) below the mean test BLEU of the records that have these settings, less a margin.",
+        "python pipelines/quality.py --data-dir ~/data",
+        "python pipelines/quality.py --margin 0.5 --data-dir ~/data",
     )
     parser.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
-                        help="what train.py --list-tasks lists (default: %(default)s)")  # fmt: skip
+                        help="one that dtmt train --list-tasks names "
+                        "(default: %(default)s)")  # fmt: skip
     parser.add_argument("--margin", type=float, default=MARGIN, metavar="BLEU",
                         help="still passes below the mean (default: %(default)s)")  # fmt: skip
     parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",

@@ -13,7 +13,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
-from dtmt_tf.files import write_atomically
+from pipelines.papers.paper import Paper
 
 if TYPE_CHECKING:
     from dtmt_tf.runs import Run
@@ -23,6 +23,7 @@ BENCHMARK = "benchmark-"  # how the names of records begin that are of no run
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
 
 Record = dict[str, Any]
+OLDEST = "dtmt"  # the paper of rows that were recorded when there was one
 
 
 def settings(experiment: Experiment) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
 
     Args:
         run: The run; of an ensemble updates, words and time are its members' sums.
-        row: Key of the row of the paper's tables that it is.
+        row: Key of the row of a paper that it is.
         series: What the rows it is compared with have in common, see reproduce.py.
 
     Raises:
@@ -179,6 +180,12 @@ def check_same(path: Path, known: Record, run: Run) -> None:
         )
 
 
+def is_of(record: Record, paper: Paper) -> bool:
+    """Returns whether a record is of one of a paper's rows."""
+    name = record["series"].get("paper", OLDEST)
+    return name == paper.name and record["row"] in paper.rows
+
+
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
     """Returns the records of a series by row.
 
@@ -216,12 +223,6 @@ def counts_of(record: Record) -> Counts:
 
     columns = [record["sentences"][name].split() for name in COUNTED]
     return count_ngrams(np.array(columns, np.int64).T)
-
-
-def write_record(path: Path, record: Record) -> None:
-    """Writes a record, whole or not at all."""
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
 
 
 def read_record(path: Path) -> Record:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import as_override
 from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
 from dtmt_tf.evaluation.sentences import Counts, bleu_of, paired_bootstrap
 from dtmt_tf.files import write_atomically
 from pipelines.benchmark import speed
 from pipelines.benchmark.speed import markdown
-from pipelines.papers import records
-from pipelines.papers.dtmt import FIGURES, TABLES, Table
+from pipelines.papers import PAPERS, records
+from pipelines.papers.paper import Paper, Table
 from pipelines.papers.records import Record
 
 if TYPE_CHECKING:
@@ -35,14 +37,13 @@ FEWEST = 20  # sentences that have a BLEU of their own there
 
 def command() -> int:
     """Rewrites the tables; with `add`, records runs before."""
-    parser = argparse.ArgumentParser(
-        description="Rewrite the generated parts of RESULTS.md from the records of finished runs.\n"
-        "With add, first make a record of each run named; its settings, seed, scores,\n"
-        "size and speed are listed in the table of runs.",
-        epilog="examples:\n"
-        "  python pipelines/report.py\n"
-        "  python pipelines/report.py add saved_models/multi30k_ende/dtmt_tied\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        "python pipelines/report.py",
+        "Rewrite the generated parts of RESULTS.md from the records of finished runs. With add, "
+        "first make a record of each run named; its settings, seed, scores, size and speed are "
+        "listed in the table of runs.",
+        "python pipelines/report.py",
+        "python pipelines/report.py add saved_models/multi30k_ende/dtmt_tied",
     )
     parser.add_argument("action", nargs="?", choices=["add"], help="make records of runs")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders of trained runs")
@@ -62,7 +63,7 @@ def command() -> int:
             known = records.read_record(path) if path.exists() else {}
             records.check_same(path, known, run)
             record = records.make_record(run, known.get("row", ""), known.get("series"))
-            records.write_record(path, record)
+            write_json(path, record)
             print(f"Record: {path}")
     rewrite(args.report, args.records)
     print(f"Tables: {args.report}")
@@ -84,8 +85,8 @@ def rewrite(path: Path, folder: Path) -> None:
         UserError: If the file is not there or lacks a marker.
     """
     if not path.exists():
-        raise UserError(f"{path} was not found. Its tables stand between <!-- table 3 --> and "
-                        "<!-- end -->; RESULTS.md is an example.")  # fmt: skip
+        raise UserError(f"{path} was not found. Its tables stand between <!-- dtmt table 3 --> "
+                        "and <!-- end -->; RESULTS.md is an example.")  # fmt: skip
     parts = sections(records.read_records(folder), records.read_speeds(folder))
     write_atomically(path, replace(path.read_text("utf-8"), parts).encode())
 
@@ -116,10 +117,12 @@ def sections(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[str
         speeds: Records of benchmark.py.
     """
     parts = {"runs": runs_table(found)}
-    parts |= {f"table {name}": _each_series(found, table, rows_table)
-              for name, table in TABLES.items()}  # fmt: skip
-    parts |= {f"figure {name}": _each_series(found, table, lengths_table)
-              for name, table in FIGURES.items()}  # fmt: skip
+    for paper in PAPERS.values():
+        of = [record for record in found if records.is_of(record, paper)]
+        parts |= {f"{paper.name} table {name}": _each_series(of, table, rows_table)
+                  for name, table in paper.tables.items()}  # fmt: skip
+        parts |= {f"{paper.name} figure {name}": _each_series(of, table, lengths_table)
+                  for name, table in paper.figures.items()}  # fmt: skip
     return parts | {"speed": speed.section(speeds) or NOTHING}
 
 
@@ -270,19 +273,20 @@ def _curves(table: Table, group: Sequence[Record]) -> tuple[list[int], dict[str,
     return [int((words > bound).sum()) for bound in bounds], curves
 
 
-def draw(found: Sequence[Record], folder: Path) -> list[Path]:
-    """Draws the figures, one for each series: `<folder>/<task>/figure3.png`, `figure3-2.png`.
+def draw(paper: Paper, found: Sequence[Record], folder: Path) -> list[Path]:
+    """Draws a paper's figures, one for each series: `<folder>/<task>/dtmt-figure3.png`.
 
     Returns:
         The files. A series without a row of the figure has none.
     """
     paths = []
-    for name, table in FIGURES.items():
+    of = [record for record in found if records.is_of(record, paper)]
+    for name, table in paper.figures.items():
         drawn: dict[str, int] = {}
-        for (task, series), group in _series(found, table).items():
+        for (task, series), group in _series(of, table).items():
             drawn[task] = drawn.get(task, 0) + 1
             number = f"-{drawn[task]}" if drawn[task] > 1 else ""
-            path = folder / task / f"figure{name}{number}.png"
+            path = folder / task / f"{paper.name}-figure{name}{number}.png"
             figure = _draw(f"{task}, {series}", *_curves(table, group))
             write_atomically(path, functools.partial(figure.savefig, format="png", dpi=150))
             paths.append(path)

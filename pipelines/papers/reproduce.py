@@ -1,4 +1,4 @@
-"""Runs the rows of the paper's tables under one budget; run again, it goes on where it stopped."""
+"""Runs the rows of a paper's tables under one budget; run again, it goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from typing import Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import costs, records, report
-from pipelines.papers.dtmt import FIGURES, MODELS, PRESETS, ROWS, SHARED, TABLES
+from pipelines.papers import PAPERS, costs, records, report
+from pipelines.papers.paper import Paper
 
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
 
-DEFAULT_TASK = "multi30k_ende"
 REFUSED = {  # for all rows
     "training.max_steps": "--max-steps says that",
     "training.seed": "--seeds says that",
@@ -59,11 +60,15 @@ class Job:
 def command() -> int:
     """Plans, or runs what is missing and reports."""
     args = _parser().parse_args()
+    paper = PAPERS[args.paper]
+    args.task = args.task or paper.task
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
-    args.max_steps = args.max_steps or _shared(args.task).max_steps
+    if args.preset not in paper.presets:
+        raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
+    args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
     rows = _rows(args)
-    refused = REFUSED | (REFUSED_IF_TIMED if any(ROWS[row].time_of for row in rows) else {})
+    refused = REFUSED | (REFUSED_IF_TIMED if any(paper.rows[row].time_of for row in rows) else {})
     for setting in args.set:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
@@ -72,8 +77,11 @@ def command() -> int:
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
     shared = series(args)
     if args.plan:
-        print(f"{args.task}, preset {args.preset}, seeds {' '.join(map(str, args.seeds))}\n")
-        costs.show({job.row: job.experiment for job in jobs}, len(args.seeds))
+        print(
+            f"{paper.title}\n{args.task}, preset {args.preset}, "
+            f"seeds {' '.join(map(str, args.seeds))}\n"
+        )
+        costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
@@ -98,40 +106,41 @@ def command() -> int:
             )
         report.rewrite(args.report, args.records)
     if args.figure:
-        for path in report.draw(records.read_records(args.records), args.output_dir):
+        for path in report.draw(paper, records.read_records(args.records), args.output_dir):
             print(f"Figure: {path}")
     print(f"Tables: {args.report}")
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Run the rows of tables and figures of the DTMT paper, each with the same\n"
-        "number of updates, score them, and rewrite the tables of RESULTS.md. Rows that\n"
-        "have a record are not run again.",
-        epilog="examples:\n"
-        "  python pipelines/reproduce.py --table 3 6 --plan\n"
-        "  python pipelines/reproduce.py --table 3 --rows gru0 lgru0 --seeds 1 2\n"
-        "  python pipelines/reproduce.py --table 4 --figure 3 --max-steps 1650\n"
-        "  python pipelines/reproduce.py --table 5 --task wmt14_ende --preset paper\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _parser() -> Parser:
+    parser = Parser(
+        "python pipelines/reproduce.py",
+        "Run the rows of tables and figures of a paper, each with the same number of updates, "
+        "score them, and rewrite the tables of RESULTS.md. Rows that have a record are not run "
+        "again.",
+        "python pipelines/reproduce.py dtmt --table 3 6 --plan",
+        "python pipelines/reproduce.py dtmt --table 3 --rows gru0 lgru0 --seeds 1 2",
+        "python pipelines/reproduce.py dtmt --table 4 --figure 3 --max-steps 1650",
+        "python pipelines/reproduce.py dtmt --table 5 --task wmt14_ende \\",
+        "    --preset paper",
     )
     what = parser.add_argument_group("what")
-    what.add_argument("--table", nargs="+", default=[], choices=list(TABLES), metavar="N",
-                      help=f"tables of the paper: {', '.join(TABLES)}")  # fmt: skip
-    what.add_argument("--figure", nargs="+", default=[], choices=list(FIGURES), metavar="N",
-                      help=f"figures of the paper: {', '.join(FIGURES)}")  # fmt: skip
+    what.add_argument("paper", choices=PAPERS, metavar="PAPER", help=f"one of {', '.join(PAPERS)}")
+    what.add_argument("--table", nargs="+", default=[], metavar="N",
+                      help=f"tables: {_numbers('tables')}")  # fmt: skip
+    what.add_argument("--figure", nargs="+", default=[], metavar="N",
+                      help=f"figures: {_numbers('figures')}")  # fmt: skip
     what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
                       help="only these of their rows; --plan lists them")  # fmt: skip
-    what.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
-                      help=f"one of {', '.join(TASKS)} (default: %(default)s)")  # fmt: skip
-    what.add_argument("--preset", default="small", choices=PRESETS,
+    what.add_argument("--task", metavar="NAME",
+                      help=f"one of {', '.join(TASKS)} (default: the paper's)")  # fmt: skip
+    presets = dict.fromkeys(name for paper in PAPERS.values() for name in paper.presets)
+    what.add_argument("--preset", default="small", choices=presets,
                       help="small: 256 units; paper: 1024 (default: %(default)s)")  # fmt: skip
     budget = parser.add_argument_group("budget, the same for all rows")
     budget.add_argument("--max-steps", type=_positive, metavar="N",
-                        help="updates (default: what the task's rows share, 12,360 on\n"
-                        "multi30k_ende); decay and validations keep their share of\n"
-                        "them, warm-up stays")  # fmt: skip
+                        help="updates (default: what the task's rows share); decay\n"
+                        "and validations keep their share of them, warm-up stays")  # fmt: skip
     budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
                         help="trainings of each row (default: 1)")  # fmt: skip
     common.add_set(budget, "change settings of all rows; what makes a row wins")
@@ -144,6 +153,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _numbers(kind: str) -> str:
+    """Returns the tables or figures of each paper."""
+    return "; ".join(
+        f"{paper.name} {', '.join(getattr(paper, kind)) or 'none'}" for paper in PAPERS.values()
+    )
+
+
 def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -153,7 +169,15 @@ def _positive(text: str) -> int:
 
 def _rows(args: argparse.Namespace) -> list[str]:
     """Returns the rows that are asked for, each once; those that wait for others come last."""
-    tables = [TABLES[name] for name in args.table] + [FIGURES[name] for name in args.figure]
+    paper = PAPERS[args.paper]
+    asked = [("table", name, paper.tables) for name in args.table]
+    asked += [("figure", name, paper.figures) for name in args.figure]
+    for kind, name, there in asked:
+        if name not in there:
+            raise UserError(
+                f"{paper.name} has no {kind} {name} here. Choose from {', '.join(there) or 'none'}."
+            )
+    tables = [there[name] for _, name, there in asked]
     if not tables:
         raise UserError("Name a table or a figure, such as --table 3. --help lists them.")
     known = list(dict.fromkeys(row for table in tables for row in table.rows))
@@ -161,26 +185,26 @@ def _rows(args: argparse.Namespace) -> list[str]:
         if row not in known:
             raise UserError(f"Unknown row {row!r}. Choose from {', '.join(known)}.")
     chosen = [row for row in known if row in (args.rows or known)]
-    return sorted(chosen, key=lambda row: bool(ROWS[row].time_of))
+    return sorted(chosen, key=lambda row: bool(paper.rows[row].time_of))
 
 
-def _shared(task: str) -> TrainingConfig:
+def _shared(paper: Paper, task: str) -> TrainingConfig:
     """Returns how the rows of a task are trained when none has added its own settings."""
-    return _resolve(task, TASKS[task].model, list(SHARED.get(task, ())))[0].training
+    return _resolve(task, TASKS[task].model, list(paper.shared.get(task, ())))[0].training
 
 
-def budget(task: str, steps: int) -> list[str]:
+def budget(paper: Paper, task: str, steps: int) -> list[str]:
     """Returns what the rows of a task share, its schedule fitted to a number of updates.
 
     Early stopping is off, so that all rows make as many.
     """
-    training = _shared(task)
+    training = _shared(paper, task)
     scaled = {  # rounded up, or a last validation would come right after the last but one
         name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
         for name in SCALED
     }
     return [
-        *SHARED.get(task, ()),
+        *paper.shared.get(task, ()),
         f"training.max_steps={steps}",
         "training.patience=0",
         *(f"training.{name}={value}" for name, value in scaled.items()),
@@ -189,13 +213,14 @@ def budget(task: str, steps: int) -> list[str]:
 
 def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> Job:
     """Resolves a row's settings; with `timed`, updates that follow from other rows' minutes."""
-    steps = args.max_steps
-    if timed and ROWS[row].time_of:
+    paper, steps = PAPERS[args.paper], args.max_steps
+    if timed and paper.rows[row].time_of:
         steps = _steps_in_time_of(args, row, seed)
-    model, sizes = MODELS[ROWS[row].family][args.preset]
-    overrides = [*budget(args.task, steps), *sizes, *args.set, *ROWS[row].settings]
+    model, sizes = paper.model(args.preset, row)
+    made_by = paper.rows[row].settings
+    overrides = [*budget(paper, args.task, steps), *sizes, *args.set, *made_by]
     experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
-    name = f"{row}-{records.settings_hash(experiment)}-seed{seed}"
+    name = f"{paper.prefix}{row}-{records.settings_hash(experiment)}-seed{seed}"
     return Job(row, seed, name, experiment, origins)
 
 
@@ -206,18 +231,20 @@ def _resolve(task: str, model: str, overrides: list[str]) -> tuple[Experiment, d
 def series(args: argparse.Namespace) -> dict[str, Any]:
     """Returns what the rows of a command share; rows of other series are not compared with them.
 
-    The hash is of all settings of a DTMT to which no row has added its own.
+    The hash is of all settings of the paper's first family to which no row has added its own.
     """
-    model, sizes = MODELS["dtmt"][args.preset]
-    overrides = [*budget(args.task, args.max_steps), *sizes, *args.set]
+    paper = PAPERS[args.paper]
+    model, sizes = paper.model(args.preset)
+    overrides = [*budget(paper, args.task, args.max_steps), *sizes, *args.set]
     try:
         experiment = _resolve(args.task, model, overrides)[0]
     except UserError as error:
         raise UserError(
-            f"{error}\n--set is for all rows and takes what a DTMT has. What makes one row stands "
-            "in pipelines/papers/dtmt.py."
+            f"{error}\n--set is for all rows and takes what {model} has. What makes one row stands "
+            f"in pipelines/papers/{paper.name}.py."
         ) from error
     return {
+        "paper": paper.name,
         "preset": args.preset,
         "max_steps": args.max_steps,
         "set": args.set,
@@ -227,8 +254,8 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
 
 def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
     """Returns the updates that a row makes in the minutes that another row took."""
-    found = []
-    for other in (ROWS[row].time_of, ROWS[row].speed_of):
+    found, this = [], PAPERS[args.paper].rows[row]
+    for other in (this.time_of, this.speed_of):
         path = args.records / _job(args, other, seed).record
         if not path.exists():
             raise UserError(
@@ -239,8 +266,8 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
     slow, fast = found
     if slow["machine"] != fast["machine"]:
         raise UserError(
-            f"The updates of {row} follow from the minutes of {ROWS[row].time_of} and "
-            f"{ROWS[row].speed_of}, which ran on different machines:\n"
+            f"The updates of {row} follow from the minutes of {this.time_of} and "
+            f"{this.speed_of}, which ran on different machines:\n"
             f"  {slow['machine']}\n  {fast['machine']}\n"
             f"Remove their records from {args.records} and their folders from "
             f"{args.output_dir / args.task}, then run both on the same machine."
@@ -287,7 +314,7 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     if outcome.exit_code:
         return outcome.exit_code
     record = records.make_record(run, row, shared)
-    records.write_record(args.records / job.record, record)
+    write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))
     return 0

@@ -119,11 +119,17 @@ def test_settings_of_files_are_refused_for_runs(here):
     refused(here("evaluate", "--tokenize", "intl"), "--set evaluation.tokenize=NAME")
 
 
+@pytest.mark.parametrize("columns", ["80", "200"])
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_help_explains_and_gives_an_example(here, script):
+def test_help_explains_and_gives_an_example_in_80_columns(here, monkeypatch, script, columns):
+    monkeypatch.setenv("COLUMNS", columns)
     result = here(script, "--help")
     assert result.returncode == 0
-    assert "example" in result.stdout and f"python pipelines/{script}.py" in result.stdout
+    _, examples = re.split("^examples?:$", result.stdout, flags=re.MULTILINE)
+    assert f"python pipelines/{script}.py" in examples
+    assert result.stdout.startswith(f"usage: python pipelines/{script}.py [-h]")
+    assert "dtmt " not in result.stdout.replace("reproduce.py dtmt ", "").replace("of dtmt", "")
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_every_flag_in_the_readme_exists(here):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.runs import Run, Session
 from dtmt_tf.training import make_strategy
+from pipelines.papers import reproduce
 from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
 
 pytestmark = pytest.mark.slow
@@ -43,7 +44,7 @@ def shop(tmp_path_factory):
     report = folder / "RESULTS.md"
     report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
     arguments = [
-        *("--table", "3", "--figure", "3", "--rows", *ROWS, "--task", "custom"),
+        *("dtmt", "--table", "3", "--figure", "3", "--rows", *ROWS, "--task", "custom"),
         *("--max-steps", str(UPDATES), "--output-dir", str(folder / "models")),
         *("--records", str(folder / "records"), "--report", str(report), "--set", *settings),
     ]
@@ -111,8 +112,8 @@ def test_tables_and_figure_hold_the_scores(shop):
         start = f"| {label} | {record['parameters']:,} | {UPDATES} | 1 |"
         (line,) = [line for line in text.splitlines() if line.startswith(start)]
         assert f"| {record['scores']['test']['bleu']:.2f} |" in line
-    assert f"Figure: {folder}/models/custom/figure3.png" in finished.stdout
-    assert (folder / "models" / "custom" / "figure3.png").exists()
+    assert f"Figure: {folder}/models/custom/dtmt-figure3.png" in finished.stdout
+    assert (folder / "models" / "custom" / "dtmt-figure3.png").exists()
 
 
 def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplog):
@@ -181,8 +182,6 @@ def test_a_report_without_a_place_for_tables_is_found_before_training(shop, here
 
 
 def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, tmp_path):
-    import reproduce
-
     monkeypatch.setattr(reproduce, "_in_process", lambda function: 128 + signal.SIGKILL)
     result = here("reproduce", *shop[1], "--records", tmp_path)
     assert result.returncode == 2
@@ -192,17 +191,22 @@ def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, t
 @pytest.mark.parametrize(
     ("arguments", "texts"),
     [
-        ([], ["--table 3"]),
-        (["--table", "3", "--rows", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
-        (["--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
-        (["--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
-        (["--table", "3", "--set", "training.seed=9"], ["--seeds"]),
-        (["--table", "3", "--set", "training.patience=5"], ["all their updates"]),
+        ([], ["PAPER"]),
+        (["dtmt"], ["--table 3"]),
+        (["dtmt", "--table", "2"], ["dtmt has no table 2", "1, 3, 4"]),
+        (["dtmt", "--table", "3", "--rows", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
+        (["dtmt", "--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
+        (["dtmt", "--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
+        (["dtmt", "--table", "3", "--set", "training.seed=9"], ["--seeds"]),
+        (["dtmt", "--table", "3", "--set", "training.patience=5"], ["all their updates"]),
         (
-            ["--table", "1", "--rows", "transformer", "--set", "model.pre_norm=true"],
+            ["dtmt", "--table", "1", "--rows", "transformer", "--set", "model.pre_norm=true"],
             ["Unknown setting 'model.pre_norm'", "all rows", "pipelines/papers/dtmt.py"],
         ),
-        (["--table", "1", "--set", "training.schedule_decay_end=5"], ["equal minutes", "--rows"]),
+        (
+            ["dtmt", "--table", "1", "--set", "training.schedule_decay_end=5"],
+            ["equal minutes", "--rows"],
+        ),
     ],
     ids=str,
 )

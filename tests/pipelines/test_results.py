@@ -13,7 +13,7 @@ from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import records, report
-from pipelines.papers.dtmt import TABLES
+from pipelines.papers.dtmt import FIGURES, PAPER, TABLES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 WORDS = "der Hund die Katze rot grün blau eins zwei drei".split()
@@ -92,8 +92,8 @@ def test_prose_stays_and_a_second_time_changes_nothing():
 
 
 def test_a_lost_marker_is_named():
-    with pytest.raises(UserError, match="<!-- table 3 -->"):
-        report.replace(TEXT.replace("<!-- table 3 -->", ""), report.sections([]))
+    with pytest.raises(UserError, match="<!-- dtmt table 3 -->"):
+        report.replace(TEXT.replace("<!-- dtmt table 3 -->", ""), report.sections([]))
 
 
 def test_runs_are_listed_with_mean_and_spread_over_seeds():
@@ -153,7 +153,7 @@ def test_an_ensemble_names_its_members_and_has_no_seed():
 def test_rows_show_their_scores_beside_the_papers():
     found = [record("lgru1", seed=1), record("lgru1", seed=2), record("gru0", rate=0.5)]
     bleu = [run["scores"]["test"]["bleu"] for run in found]
-    text = report.sections(found)["table 6"]
+    text = report.sections(found)["dtmt table 6"]
     assert "`custom`, preset small, 100 updates (settings e100)." in text
     line = cells(text, "DTMT#1")
     assert line[3] == "2"
@@ -161,7 +161,7 @@ def test_rows_show_their_scores_beside_the_papers():
     assert line[-1] == "44.41"
     assert cells(text, "ShallowRNMT")[-2:] == [f"{bleu[2]:.2f}", "41.57"]
     assert report.NOTHING not in text
-    assert report.NOTHING in report.sections(found)["table 5"]
+    assert report.NOTHING in report.sections(found)["dtmt table 5"]
 
 
 def test_a_comparison_is_sacrebleus_paired_bootstrap():
@@ -218,7 +218,7 @@ def test_parts_without_a_test_are_compared_on_validation():
 
 def test_other_budgets_are_other_tables():
     found = [record("gru0"), record("lgru0", max_steps=200)]
-    text = report.sections(found)["table 3"]
+    text = report.sections(found)["dtmt table 3"]
     assert "100 updates (" in text and "200 updates (" in text
     assert "the paper is" not in text  # the two rows can not be compared
     assert text.count(SIGNATURE) == 2
@@ -227,7 +227,7 @@ def test_other_budgets_are_other_tables():
 def test_other_settings_of_all_rows_are_other_tables():
     others = record("gru0"), record("lgru0"), record("lgru0") | {"batches_an_update": 2}
     others[1]["series"]["hash"] = "f6"
-    text = report.sections(others)["table 3"]
+    text = report.sections(others)["dtmt table 3"]
     assert "(settings e100)" in text and "(settings f6)" in text
     assert "updates of 2 batches (settings e100)" in text
     assert "the paper is" not in text
@@ -236,7 +236,7 @@ def test_other_settings_of_all_rows_are_other_tables():
 def test_equal_settings_are_one_table_however_they_were_written():
     found = [record("gru0"), record("lgru0", rate=0.1)]
     found[1]["series"]["set"] = ["training.seed=1"]
-    assert "the paper is" in report.sections(found)["table 3"]
+    assert "the paper is" in report.sections(found)["dtmt table 3"]
 
 
 @pytest.mark.parametrize("number", [149, 150])
@@ -259,14 +259,14 @@ def test_lengths_of_few_sentences_have_no_score():
         run = record("gru0")
         words = [21] * number + [11] * (len(REFERENCES) - number)
         run["sentences"]["source_words"] = " ".join(map(str, words))
-        text = report.sections([run])["figure 3"]
+        text = report.sections([run])["dtmt figure 3"]
         assert cells(text, "longer than") == ["longer than", *lengths]
 
 
 def test_lengths_score_the_longer_sentences():
     texts = noisy(5, REFERENCES, 0.3)
     found = [record("gru0", texts=texts), record("lgru1", seed=1), record("lgru1", seed=2)]
-    text = report.sections(found)["figure 3"]
+    text = report.sections(found)["dtmt figure 3"]
     longer = [k for k, line in enumerate(REFERENCES) if len(line.split()) > 10]
     assert 0 < len(longer) < len(REFERENCES)
     expected = score_hypotheses([texts[k] for k in longer], [REFERENCES[k] for k in longer]).bleu
@@ -279,10 +279,11 @@ def test_lengths_score_the_longer_sentences():
 
 def test_the_figure_shows_each_row(tmp_path):
     found = [record("gru0"), record("lgru4", rate=0.2), record("gru0", max_steps=200)]
-    paths = report.draw(found, tmp_path)
-    assert paths == [tmp_path / "custom" / name for name in ("figure3.png", "figure3-2.png")]
+    paths = report.draw(PAPER, found, tmp_path)
+    names = "dtmt-figure3.png", "dtmt-figure3-2.png"
+    assert paths == [tmp_path / "custom" / name for name in names]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    axes = report._draw("t", *report._curves(report.FIGURES["3"], found[:2])).axes[0]
+    axes = report._draw("t", *report._curves(FIGURES["3"], found[:2])).axes[0]
     assert [line.get_label() for line in axes.lines] == ["DTMT#4", "ShallowRNMT"]
     assert axes.lines[1].get_ydata()[0] == pytest.approx(found[0]["scores"]["test"]["bleu"])
     assert axes.get_xticks().tolist() == [0, 10, 20]
@@ -319,7 +320,7 @@ def training_commands():
     text = report.REPORT.read_text(encoding="utf-8")
     variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
     for line in re.findall(r"^python pipelines/train\.py (.*)$", text, re.MULTILINE):
-        parser = common.parser("")
+        parser = common.run_parser("", "")
         common.add_set(parser)
         common.add_devices(parser)
         words = re.sub(r"\$([A-Z]+)", lambda match: variables[match[1]], line).split()

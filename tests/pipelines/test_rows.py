@@ -7,9 +7,11 @@ import pytest
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import costs, records, reproduce
-from pipelines.papers.dtmt import FIGURES, ROWS, TABLES
+from pipelines.papers import PAPERS, costs, records, report, reproduce
+from pipelines.papers.dtmt import PAPER, TABLES
+from pipelines.papers.paper import Paper, Row, Table
 
 VOCABULARIES = [
     *("data.joint_vocabulary=false", "data.source_vocab_size=40067"),
@@ -29,9 +31,8 @@ COUNTS = {  # Table 3: parameters in millions as printed, and exactly
 
 
 def arguments(task="multi30k_ende", preset="small", max_steps=3300, **others):
-    return argparse.Namespace(
-        **({"task": task, "preset": preset, "max_steps": max_steps, "set": []} | others)
-    )
+    given = {"paper": "dtmt", "task": task, "preset": preset, "max_steps": max_steps, "set": []}
+    return argparse.Namespace(**(given | others))
 
 
 def experiment(row, **options):
@@ -97,16 +98,21 @@ def test_without_advanced_techniques_nothing_of_them_is_left():
 
 
 def test_tables_name_rows_that_exist_and_compare_their_own():
-    for table in (*TABLES.values(), *FIGURES.values()):
-        assert set(table.rows) <= set(ROWS)
-        assert {row for pair in table.pairs for row in pair} <= set(table.rows)
+    for paper in PAPERS.values():
+        for table in (*paper.tables.values(), *paper.figures.values()):
+            assert set(table.rows) <= set(paper.rows)
+            assert {row for pair in table.pairs for row in pair} <= set(table.rows)
+        for row in paper.rows.values():
+            assert {row.time_of, row.speed_of} - {""} <= set(paper.rows)
+            assert (row.family or paper.family) in paper.families
+        assert {tuple(presets) for presets in paper.families.values()} == {paper.presets}
     assert len(TABLES["6"].rows) == 12
     assert TABLES["6"].rows["lgru3"] == ("DTMT#3", 44.70)
     assert TABLES["6"].rows["lgru3-no_signal"] == ("DTMT#3, no signal", 44.61)
 
 
 def test_a_budget_keeps_the_shape_of_the_schedule():
-    whole = reproduce._shared("multi30k_ende")
+    whole = reproduce._shared(PAPER, "multi30k_ende")
     half = experiment("gru0", max_steps=whole.max_steps // 2).training
     for name in ("max_steps", "schedule_decay_start", "schedule_decay_end", "validation_steps"):
         assert getattr(half, name) == getattr(whole, name) // 2
@@ -183,7 +189,7 @@ def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
             "seconds_in_updates": seconds,
             "machine": {"threads": threads},
         }
-        records.write_record(tmp_path / reproduce._job(args, row, 1).record, record)
+        write_json(tmp_path / reproduce._job(args, row, 1).record, record)
 
     with pytest.raises(UserError, match="--rows lgru4"):
         reproduce._job(args, "transformer-same_time", 1, timed=True)
@@ -198,6 +204,59 @@ def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
 
 
 def test_rows_that_wait_for_others_come_last():
-    rows = reproduce._rows(argparse.Namespace(table=["1", "3"], figure=[], rows=[]))
+    rows = reproduce._rows(argparse.Namespace(paper="dtmt", table=["1", "3"], figure=[], rows=[]))
     assert rows[-1] == "transformer-same_time"
     assert len(rows) == len(set(rows)) == 11
+
+
+RECORDED = [record for record in records.read_records(records.RECORDS) if record["row"]]
+
+
+@pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["name"])
+def test_a_recorded_row_is_found_by_the_command_that_made_it(record):
+    (paper,) = (paper for paper in PAPERS.values() if records.is_of(record, paper))
+    series = record["series"]
+    args = arguments(
+        *(record["task"], series["preset"], series["max_steps"]),
+        **{"set": series["set"], "paper": paper.name, "records": records.RECORDS},
+    )
+    job = reproduce._job(args, record["row"], record["seed"], timed=True)
+    assert (records.RECORDS / job.record).exists()
+    assert job.name == record["name"]
+    assert reproduce.series(args)["hash"] == series["hash"]
+
+
+OTHER = Paper(
+    name="other",
+    title="Another paper",
+    task="multi30k_ende_tok",
+    families={"deep": {"small": ("dtmt_small", ("model.num_heads=4",))}},
+    rows={"gru0": Row(("model.encoder_depth=0",)), "new": Row(())},
+    tables={"2": Table("New", {"new": ("New", 1.0), "gru0": ("Old", None)}, (("gru0", "new"),))},
+    prefix="other-",
+)
+
+
+def test_another_paper_is_one_value(monkeypatch):
+    monkeypatch.setitem(PAPERS, "other", OTHER)
+    args = arguments("multi30k_ende_tok", paper="other")
+    job = reproduce._job(args, "new", 3)
+    assert job.experiment.model.num_heads == 4
+    assert job.record == f"multi30k_ende_tok-other-new-{reproduce.series(args)['hash']}-seed3.json"
+    assert reproduce.series(args)["paper"] == "other"
+    ours = next(record for record in RECORDED if record["row"] == "gru0")
+    theirs = {**ours, "name": "theirs", "series": {**ours["series"], "paper": "other"}}
+    parts = report.sections([ours, theirs])
+    assert {"other table 2", "dtmt table 3", "dtmt figure 3"} < set(parts)
+    assert "| Old |" in parts["other table 2"] and "| Old |" not in parts["dtmt table 3"]
+    assert [records.is_of(theirs, paper) for paper in (PAPER, OTHER)] == [False, True]
+
+
+def test_a_table_that_a_paper_has_not_is_refused(monkeypatch):
+    monkeypatch.setitem(PAPERS, "other", OTHER)
+    asked = argparse.Namespace(paper="other", table=["3"], figure=[], rows=[])
+    with pytest.raises(UserError, match="other has no table 3 here. Choose from 2"):
+        reproduce._rows(asked)
+    asked = argparse.Namespace(paper="other", table=[], figure=["3"], rows=[])
+    with pytest.raises(UserError, match="other has no figure 3 here. Choose from none"):
+        reproduce._rows(asked)

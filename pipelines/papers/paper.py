@@ -1,0 +1,85 @@
+"""What a paper is here: its systems as settings, and its tables of them as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Settings = tuple[str, ...]  # `--set` texts
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system.
+
+    Args:
+        settings: What makes it, on top of its family's settings.
+        family: Which of the paper's families it is made of; by default its first.
+        time_of: Key of the row whose minutes it may spend, if its updates follow from that.
+        speed_of: Key of the row that tells how long one of its updates takes.
+    """
+
+    settings: Settings
+    family: str = ""
+    time_of: str = ""
+    speed_of: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or figure, of a paper.
+
+    Args:
+        title: What it shows.
+        rows: Label and the paper's BLEU by row.
+        pairs: Baseline and system of each comparison.
+    """
+
+    title: str
+    rows: Mapping[str, tuple[str, float | None]]
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose tables are reproduced.
+
+    A row is known by its key alone: one that stands in several of the tables is trained once.
+
+    Args:
+        name: What commands and markers call it.
+        title: Authors, year and name.
+        task: What its rows are trained on unless another task is named.
+        families: Model and settings by family and preset. Settings that all rows are to share are
+            checked against the first family.
+        rows: Systems by key.
+        tables: Tables by number.
+        figures: Figures by number: BLEU by length of sentences.
+        shared: What the rows train with by task, where the task recommends something else.
+        prefix: How the names of its runs begin.
+    """
+
+    name: str
+    title: str
+    task: str
+    families: Mapping[str, Mapping[str, tuple[str, Settings]]]
+    rows: Mapping[str, Row]
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Table] = field(default_factory=dict)
+    shared: Mapping[str, Settings] = field(default_factory=dict)
+    prefix: str = ""
+
+    @property
+    def family(self) -> str:
+        """The first family."""
+        return next(iter(self.families))
+
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """Sizes in which the rows can be trained."""
+        return tuple(self.families[self.family])
+
+    def model(self, preset: str, row: str = "") -> tuple[str, Settings]:
+        """Returns model and settings of a row's family, or of the first."""
+        family = self.rows[row].family if row else ""
+        return self.families[family or self.family][preset]

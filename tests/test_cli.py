@@ -1,0 +1,93 @@
+"""`dtmt`: names its commands, starts at once, and shows itself as it was called."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtmt_tf import caller, cli
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def dtmt(monkeypatch, capsys, tmp_path):
+    """Runs `dtmt` in this process, in an empty folder."""
+
+    def call(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["/usr/local/bin/dtmt", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"]], ids=str)
+def test_help_names_every_command_on_a_line_of_its_own(dtmt, arguments):
+    code, text, errors = dtmt(*arguments)
+    assert (code, errors) == (0, "")
+    assert re.findall(r"^  (\w+)  +\w", text, re.MULTILINE) == list(cli.COMMANDS)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_command_there_is_help_and_an_error(dtmt):
+    code, text, errors = dtmt()
+    assert (code, text) == (2, "")
+    assert "usage: dtmt" in errors
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("trian", "Did you mean 'train'?"), ("Export", "Did you mean 'export'?"), ("x", "prepare")],
+)
+def test_an_unknown_command_is_told_what_was_meant(dtmt, name, advice):
+    code, text, errors = dtmt(name, "--task", "x")
+    assert (code, text) == (2, "")
+    assert f"Unknown command {name!r}" in errors and advice in errors
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_each_command_has_a_door_and_examples_as_it_was_called(dtmt, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, text, errors = dtmt(name, "--help")
+    assert (code, errors) == (0, "")
+    assert text.startswith(f"usage: dtmt {name} [-h]")
+    _, examples = re.split("^examples?:$", text, flags=re.MULTILINE)
+    assert f"dtmt {name}" in examples
+    assert "pipelines/" not in text and ".py" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert (ROOT / "pipelines" / f"{name}.py").exists()
+
+
+def test_messages_show_commands_as_they_were_called(dtmt, tmp_path):
+    code, _, errors = dtmt("translate", "--name", "none")
+    assert code == 2
+    assert "dtmt export makes one" in errors
+    assert "saved_models/cldr_ende/none" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_lie_in_the_present_folder_or_in_the_checkout_of_the_script(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/dtmt", "train"])
+    assert caller.runs_folder() == Path("saved_models")
+    assert caller.as_called("run dtmt train again") == "run dtmt train again"
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "pipelines" / "train.py")])
+    assert caller.runs_folder() == ROOT / "saved_models"
+    assert caller.as_called("run dtmt train again") == "run python pipelines/train.py again"
+    assert caller.as_called("dtmt trains, dtmt table 3") == "dtmt trains, dtmt table 3"
+
+
+def test_help_imports_neither_tensorflow_nor_what_it_needs():
+    code = "import sys; sys.argv = ['dtmt', *sys.argv[1:]]\nfrom dtmt_tf.cli import main\n"
+    code += "try: main()\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
+    for arguments in (["--help"], ["train", "--help"], ["client", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        heavy = {"tensorflow", "keras", "numpy", "requests", "grpc"} & set(done.stderr.split())
+        assert not heavy, arguments
