@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 COMMANDS = {  # in dtmt_tf.commands, a module each
-    "train": "train a model, score it and export it; again, go on where it stopped",
+    "train": "train a model, score it and export it; go on with a training",
     "translate": "translate text with an exported model",
     "evaluate": "score a run, or compare files of translations",
     "export": "export a trained run as a SavedModel",

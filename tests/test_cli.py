@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf import caller, cli
+from dtmt_tf import caller, cli, startup
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,6 +19,7 @@ def dtmt(monkeypatch, capsys, tmp_path):
     def call(*arguments):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["/usr/local/bin/dtmt", *arguments])
+        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
         with pytest.raises(SystemExit) as end:
             cli.main()
         return end.value.code, *capsys.readouterr()

@@ -50,7 +50,7 @@ class TrainingSet:
         if samplers and not records.with_text:
             raise UserError(
                 f"{records.folder} holds no text, which training.subword_dropout_rate needs. "
-                "pipelines/prepare.py with the same settings makes records that do."
+                "dtmt prepare with the same settings makes records that do."
             )
         self.records = records
         self.fingerprint = records.fingerprint

@@ -318,10 +318,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path} is missing. pipelines/prepare.py makes it.") from None
+        raise UserError(f"{path} is missing. dtmt prepare makes it.") from None
     except ValueError as error:
         raise UserError(
-            f"{path} is damaged: {error}. Remove its folder and run pipelines/prepare.py again."
+            f"{path} is damaged: {error}. Remove its folder and run dtmt prepare again."
         ) from error
     return manifest
 
@@ -331,9 +331,9 @@ def _check(folder: Path, files: Mapping[str, dict[str, Any] | None]) -> None:
     for name, expected in files.items():
         path = folder / name
         if expected is None or not path.exists():
-            raise UserError(f"{path} is missing. Run pipelines/prepare.py: it makes that shard.")
+            raise UserError(f"{path} is missing. Run dtmt prepare: it makes that shard.")
         if path.stat().st_size != expected["bytes"] or _describe(path) != expected:
             raise UserError(
                 f"{path} is damaged: it is not as it was written. Remove it and run "
-                "pipelines/prepare.py again, which makes that shard alone."
+                "dtmt prepare again, which makes that shard alone."
             )

@@ -23,7 +23,7 @@ class Translator:
 
     def __init__(self, folder: Path) -> None:
         if not (folder / "saved_model.pb").exists():
-            raise UserError(f"{folder} holds no SavedModel. pipelines/export.py makes one.")
+            raise UserError(f"{folder} holds no SavedModel. dtmt export makes one.")
         self.folder = folder
         try:
             with quiet_stderr():  # the sub-words announce their empty normalisation
@@ -32,7 +32,7 @@ class Translator:
         except (OSError, KeyError, tf.errors.OpError) as error:
             raise UserError(
                 f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}). "
-                "pipelines/export.py makes one."
+                "dtmt export makes one."
             ) from error
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -49,5 +49,5 @@ def latest_version(folder: Path) -> Path:
     """
     versions = [path for path in folder.glob("*") if path.name.isdigit()]
     if not versions:
-        raise UserError(f"{folder} holds no exported model. pipelines/export.py makes one.")
+        raise UserError(f"{folder} holds no exported model. dtmt export makes one.")
     return max(versions, key=lambda path: int(path.name))

@@ -91,7 +91,7 @@ class Run:
         """
         path = folder / "train" / "experiment.json"
         if not path.exists():
-            raise UserError(f"{folder} holds no run. pipelines/train.py makes one.")
+            raise UserError(f"{folder} holds no run. dtmt train makes one.")
         record = read_record(path)
         values = record["settings"]
         if values["model_name"] not in MODELS:
