@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 from keras import ops
 
 
-class _Kernel(NamedTuple):
-    rounded: Any  # [I, O]
-    turned: Any  # its transpose; None where gradients are not prepared
-
-
-class _Factors(NamedTuple):
+class _Rounding(NamedTuple):
     dtype: str
-    kernels: dict[int, _Kernel]  # by identity
+    kernels: dict[int, Any]  # rounded ones, by the identity of those that are not
+    gradients: bool
 
 
-_factors: contextvars.ContextVar[_Factors | None] = contextvars.ContextVar("factors", default=None)
+_rounding: contextvars.ContextVar[_Rounding | None] = contextvars.ContextVar(
+    "rounding", default=None
+)
 
 
 @contextlib.contextmanager
@@ -34,25 +32,17 @@ def products_in(dtype: str, kernels: Iterable[Any] = (), gradients: bool = False
             faster.
         kernels: Matrices that are rounded once, here, and not at each use, such as at each step of
             a loop. Without `gradients` theirs would be added up in `dtype`.
-        gradients: Whether these are trained. Then they are turned here, too, so that gradients
-            multiply by a transpose that lies ready in memory: up to 1.5 times as fast on a CPU.
+        gradients: Whether these are trained.
     """
-
-    def prepared(kernel: Any) -> _Kernel:
-        rounded = kernel if dtype == "float32" else ops.cast(kernel, dtype)
-        if not gradients:
-            return _Kernel(rounded, None)
-        rounded = ops.stop_gradient(rounded)  # `product` tells the kernel's gradient
-        return _Kernel(rounded, ops.transpose(rounded))
-
-    factors = None
-    if dtype != "float32" or gradients:
-        factors = _Factors(dtype, {id(kernel): prepared(kernel) for kernel in kernels})
-    token = _factors.set(factors)
+    rounding = None
+    if dtype != "float32":
+        rounded = {id(kernel): ops.cast(kernel, dtype) for kernel in kernels}
+        rounding = _Rounding(dtype, rounded, gradients)
+    token = _rounding.set(rounding)
     try:
         yield
     finally:
-        _factors.reset(token)
+        _rounding.reset(token)
 
 
 def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
@@ -61,44 +51,48 @@ def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
     Only the product and those of its gradient are in the type of `products_in`; gradients of the
     uses of one kernel, such as the steps of a recurrence, are added up in the kernel's type.
 
+    Gradients multiply by the kernel as it lies. Transposes made once before the loop were measured
+    and left out: a gradient of an L-GRU and four T-GRUs over 8 steps took 0.96 of the time in
+    float32 and 1.05 in bfloat16 with 1,024 units, 0.95 and 1.00 with 256 (processor time of one
+    core, medians of 15 in turn).
+
     Args:
         inputs: Shape `[..., I]`.
         kernel: Shape `[I, O]`.
         transposed: Whether the kernel is `[O, I]`.
     """
-    factors = _factors.get()
-    if factors is None:
+    rounding = _rounding.get()
+    if rounding is None:
         return ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel)
-    known = factors.kernels.get(id(kernel))
-    if known and known.turned is not None:
-        return _prepared_product(inputs, kernel, known, transposed)
-    rounded = known.rounded if known else kernel
+    rounded = rounding.kernels.get(id(kernel))
+    if rounded is None:
+        rounded = ops.cast(kernel, rounding.dtype)
+    elif rounding.gradients:
+        return _trained_product(inputs, kernel, ops.stop_gradient(rounded), transposed)
+    factor = ops.cast(inputs, rounding.dtype)
     if transposed:
         rounded = ops.transpose(rounded)
-    if factors.dtype == "float32":
-        return ops.matmul(inputs, rounded)
-    factor = ops.cast(inputs, factors.dtype)
-    return ops.cast(ops.matmul(factor, ops.cast(rounded, factors.dtype)), kernel.dtype)
+    return ops.cast(ops.matmul(factor, rounded), kernel.dtype)
 
 
-def _prepared_product(inputs: Any, kernel: Any, known: _Kernel, transposed: bool) -> Any:
-    """The product and its gradients by matrices that lie ready."""
-    ahead, back = known if not transposed else reversed(known)
+def _trained_product(inputs: Any, kernel: Any, rounded: Any, transposed: bool) -> Any:
+    """The product with a kernel rounded elsewhere; the kernel's gradient is in its own type."""
 
     @ops.custom_gradient
     def multiply(inputs: Any, kernel: Any) -> Any:
-        factor = ops.cast(inputs, ahead.dtype)
+        factor = ops.cast(inputs, rounded.dtype)
 
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
             (upstream,) = arguments or (upstream,)
-            upstream = ops.cast(upstream, back.dtype)
+            upstream = ops.cast(upstream, rounded.dtype)
             left, right = (ops.reshape(x, (-1, x.shape[-1])) for x in (factor, upstream))
             if transposed:
                 left, right = right, left
             by_kernel = ops.matmul(ops.transpose(left), right)
-            by_inputs = ops.matmul(upstream, back)
+            by_inputs = ops.matmul(upstream, rounded if transposed else ops.transpose(rounded))
             return ops.cast(by_inputs, inputs.dtype), ops.cast(by_kernel, kernel.dtype)
 
+        ahead = ops.transpose(rounded) if transposed else rounded
         return ops.cast(ops.matmul(factor, ahead), kernel.dtype), gradient
 
     return multiply(inputs, ops.convert_to_tensor(kernel))

@@ -67,7 +67,7 @@ class TrainingStep:
             self.optimizer = ReducedAdam(training)
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
-        # rounded and turned once a slice, where they are used at all
+        # rounded once a slice, where they are used at all
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)
         self._function = tf.function(self._update, input_signature=[ids, ids, scalar, scalar])

@@ -26,11 +26,11 @@ def test_bfloat16_rounds_the_factors_inside_the_block_only():
     np.testing.assert_array_equal(np.asarray(product(x, tf.constant(w))), exact)
 
 
-@pytest.mark.parametrize("prepared", [False, True])
-def test_gradients_of_many_uses_are_added_in_float32(prepared):
+@pytest.mark.parametrize("rounded_once", [False, True])
+def test_gradients_of_many_uses_are_added_in_float32(rounded_once):
     uses = 1000  # in bfloat16 the sum of ones would stop at 256
     w = tf.Variable(tf.ones((1, 1)))
-    kernels = [w] if prepared else []
+    kernels = [w] if rounded_once else []
     with tf.GradientTape() as tape, products_in("bfloat16", kernels, gradients=True):
         loss = tf.add_n([product(tf.ones((1, 1)), w)[0, 0] for _ in range(uses)])
     assert float(tape.gradient(loss, w)[0, 0]) == uses
@@ -38,7 +38,7 @@ def test_gradients_of_many_uses_are_added_in_float32(prepared):
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shape", [(5, 3), (2, 5, 3)])
-def test_gradients_by_prepared_kernels_are_those_of_the_plain_product(shape, transposed):
+def test_gradients_by_kernels_rounded_once_are_those_of_the_plain_product(shape, transposed):
     rng = np.random.default_rng(3)
     x = tf.Variable(rng.normal(size=shape))
     w = tf.Variable(rng.normal(size=(4, 3) if transposed else (3, 4)))
@@ -46,41 +46,14 @@ def test_gradients_by_prepared_kernels_are_those_of_the_plain_product(shape, tra
 
     @tf.function
     def gradients(kernels):
-        with tf.GradientTape() as tape, products_in("float32", kernels, gradients=True):
+        with tf.GradientTape() as tape, products_in("bfloat16", kernels, gradients=True):
             first = product(x, w, transposed)
             loss = tf.reduce_sum(tf.tanh(product(x * 2.0, w, transposed) - first) * wanted)
         return loss, *tape.gradient(loss, [x, w])
 
-    for exact, close in zip(gradients([]), gradients([w]), strict=True):
-        assert np.abs(exact).max() > 0.1
-        np.testing.assert_allclose(close, exact, rtol=1e-12)
-
-
-def test_a_loop_s_gradient_multiplies_by_the_transpose_made_before_it():
-    w = tf.Variable(np.random.default_rng(4).normal(size=(8, 6)).astype("float32"))
-    back = tf.constant(np.eye(6, 8, dtype="float32"))
-
-    def turned_in_loops(kernels):
-        @tf.function
-        def run():
-            with tf.GradientTape() as tape, products_in("float32", kernels, gradients=True):
-                h = tf.while_loop(
-                    lambda k, _: k < 4,
-                    lambda k, h: (k + 1, tf.tanh(product(h, w)) @ back),
-                    (tf.constant(0), tf.ones((3, 8))),
-                )[1]
-            return tape.gradient(h, w)
-
-        functions = run.get_concrete_function().graph.as_graph_def().library.function
-        return run().numpy(), sum(
-            node.op == "MatMul" and node.attr["transpose_b"].b
-            for function in functions
-            for node in function.node_def
-        )
-
-    (exact, every), (close, fewer) = turned_in_loops([]), turned_in_loops([w])
-    np.testing.assert_allclose(close, exact, rtol=1e-5)
-    assert (every, fewer) == (2, 1)  # of `w` and of `back`
+    for plain, once in zip(gradients([]), gradients([w]), strict=True):
+        assert np.abs(plain).max() > 0.1
+        np.testing.assert_allclose(once, plain, rtol=0.02, atol=0.02)
 
 
 def test_a_cell_in_bfloat16_stays_close():
