@@ -1,7 +1,8 @@
 """One time step of the paper's equations."""
 
-from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
+from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 from dtmt_tf.cells.deep_transition import DeepTransitionCell
+from dtmt_tf.cells.gated_cell import GatedCell
 from dtmt_tf.cells.gru import GRUCell
 from dtmt_tf.cells.l_gru import LGRUCell
 from dtmt_tf.cells.lau import LAUCell
@@ -12,8 +13,10 @@ __all__ = [
     "AbstractRNNCell",
     "DeepTransitionCell",
     "GRUCell",
+    "GatedCell",
     "LAUCell",
     "LGRUCell",
+    "Step",
     "TGRUCell",
     "product",
     "products_in",

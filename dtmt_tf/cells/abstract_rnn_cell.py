@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+
+
+class Step(NamedTuple):
+    """What a cell computes in one time step of N rows."""
+
+    output: Any  # [N, O]
+    states: list[Any]  # as many as went in
+    inner: dict[str, Any]  # gates [N, H] and attention weights [N, S] by name
 
 
 class AbstractRNNCell(keras.layers.Layer, abc.ABC):
@@ -18,10 +26,14 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
 
     - `prepare(inputs)`: all that does not depend on the state, namely the input projection
       (`project`) and the dropout masks (`masks`), side by side;
-    - `step(prepared, states)`: the rest (`update`).
+    - `step(prepared, states)`: the rest (`evaluate`).
 
     `call` is their composition, which is what `keras.layers.RNN` runs; `layers.TransitionRNN`
     prepares the whole sequence in one matrix product and runs only `step` in the loop.
+
+    A cell says which of its states change from step to step (`hidden_sizes`) and which are what it
+    knows of a sentence and never change (`memory_sizes`). Search repeats and selects the former for
+    each hypothesis and leaves the latter alone.
 
     Args:
         units: Size of the state, H. Positive.
@@ -58,9 +70,20 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         self.seed_generator = keras.random.SeedGenerator(seed) if dropout_rate else None
 
     @property
+    def hidden_sizes(self) -> list[int]:
+        """Sizes of the states that change from step to step; they come first."""
+        return [self.units]
+
+    @property
+    def memory_sizes(self) -> list[int]:
+        """Sizes of the states that stay as they are; they come last."""
+        return []
+
+    @property
     def state_size(self) -> Any:
         """Size of the state, or a list of sizes, one for each state tensor."""
-        return self.units
+        sizes = [*self.hidden_sizes, *self.memory_sizes]
+        return sizes if len(sizes) > 1 else sizes[0]
 
     @property
     def output_size(self) -> int:
@@ -91,8 +114,19 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         """
 
     @abc.abstractmethod
+    def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
+        """Computes a step from `project`'s and `masks`' results and the states.
+
+        What it names in `Step.inner` is what inspection shows of the cell; it may name nothing.
+        """
+
     def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
-        """Returns `(output, new_states)` from `project`'s and `masks`' results and the states."""
+        """Returns `evaluate`'s output and states."""
+        return self.evaluate(projected, masks, states)[:2]
+
+    def depths(self) -> dict[str, list[Any]]:
+        """Weights by the name of the innermost cell they belong to, for gradient norms by depth."""
+        return {self.name: self.trainable_variables}
 
     def prepare(self, inputs: Any, training: bool = False, seeds: Any = None) -> Any:
         """Returns the projection and, in training, the masks behind it, `[..., P]`."""
@@ -132,6 +166,17 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
             parts.append(None if masks is None or end == start else masks[..., start:end])
             start = end
         return parts
+
+    @staticmethod
+    def joined(
+        cells: Sequence[AbstractRNNCell], values: Sequence[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Returns what several cells tell by name, each name below its cell's."""
+        return {
+            f"{cell.name}/{name}": value
+            for cell, found in zip(cells, values, strict=True)
+            for name, value in found.items()
+        }
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal cell."""

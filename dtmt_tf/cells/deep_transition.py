@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
+from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 
 
 @keras.saving.register_keras_serializable("dtmt_tf")
@@ -67,19 +67,18 @@ class DeepTransitionCell(AbstractRNNCell):
         """The masks of all cells, side by side."""
         return self.masks_of(self.cells, inputs, seeds)
 
-    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
+    def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Runs the cells one after the other on the state."""
-        for state in self.states_by_depth(projected, masks, states[0]):
-            states = [state]
-        return states[0], states
-
-    def states_by_depth(self, projected: Any, masks: Any, h: Any) -> list[Any]:
-        """Returns the state after each cell, `[B, H]`, first to last."""
-        depths = []
+        output, inner = None, []
         for cell, mask in zip(self.cells, self.divide(masks, self.cells), strict=True):
-            h, _ = cell.update(projected, mask, [h])
-            depths.append(h)
-        return depths
+            output, states, found = cell.evaluate(projected, mask, states)
+            inner.append(found)
+        return Step(output, states, self.joined(self.cells, inner))
+
+    def depths(self) -> dict[str, list[Any]]:
+        """Those of the cells, below this module's name."""
+        found = [depth for cell in self.cells for depth in cell.depths().items()]
+        return {f"{self.name}/{name}": weights for name, weights in found}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal module."""

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
+from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 from dtmt_tf.cells.gates import Gates
 from dtmt_tf.cells.product import product
 
@@ -89,14 +89,15 @@ class GatedCell(AbstractRNNCell):
         seed = self.seed_generator if seeds is None else seeds
         return keras.random.dropout(ones, self.dropout_rate, seed=seed)
 
-    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
-        """Computes gates and candidate, drops, moves the state."""
+    def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
+        """Computes gates and candidate, drops, moves the state; its inner values are the gates."""
         h = states[0]
         values = self.gate_values(projected, h)
+        gates = {name: value for name, value in values.items() if name != "c"}
         if masks is not None:
             values["c"] = values["c"] * masks
         h = self.next_state(projected, h, values)
-        return h, [h]
+        return Step(h, [h], gates)
 
     @abc.abstractmethod
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class GatedCell(AbstractRNNCell):
 
     def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
         """Returns the new state, `[B, H]`, from what `gate_values` returned."""
-        return h + values["z"] * (values["c"] - h)  # (1 - z) * h + z * c
+        return h + values["z"] * (values["c"] - h)  # DTMT (6), (10), (14): (1 - z) * h + z * c
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal cell."""

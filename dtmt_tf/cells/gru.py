@@ -17,9 +17,9 @@ class GRUCell(GatedCell):
 
     Implements Eqs. (6)-(9) of Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2:
 
-        r = sigmoid(LN(W_xr x + W_hr h)),  z = sigmoid(LN(W_xz x + W_hz h))
-        c = tanh(W_xh x + r * (W_hh h + b))
-        h' = (1 - z) * h + z * dropout(c)
+        r = sigmoid(LN(W_xr x + W_hr h)),  z = sigmoid(LN(W_xz x + W_hz h))      (8), (9)
+        c = tanh(W_xh x + r * (W_hh h + b))                                      (7)
+        h' = (1 - z) * h + z * dropout(c)                                        (6)
 
     Kernel and recurrent kernel have columns r, z, h: 3 I H + 3 H^2 + 4 H parameters, H more with b.
 
@@ -46,12 +46,13 @@ class GRUCell(GatedCell):
         self.use_candidate_bias = use_candidate_bias
 
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
-        """Eqs. (7)-(9): r, z and c."""
+        """r, z and c."""
         d = self.units
         x_gates, x_h = ops.split(projected, [2 * d], axis=-1)
         h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
-        r, z = self.gates(x_gates + h_gates)
-        return {"r": r, "z": z, "c": ops.tanh(x_h + r * (h_h + self.candidate_bias))}
+        r, z = self.gates(x_gates + h_gates)  # (8), (9)
+        c = ops.tanh(x_h + r * (h_h + self.candidate_bias))  # (7)
+        return {"r": r, "z": z, "c": c}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal cell."""

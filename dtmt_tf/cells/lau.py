@@ -18,11 +18,11 @@ class LAUCell(GatedCell):
     Implements Eqs. (4)-(8) of Wang et al. (2017), "Deep Neural Machine Translation with Linear
     Associative Unit", arXiv:1705.00861, with the layer norms of Meng and Zhang (2019):
 
-        r = sigmoid(LN(W_xr x + W_hr h))      reset gate
-        z = sigmoid(LN(W_xz x + W_hz h))      update gate
-        g = sigmoid(LN(W_xg x + W_hg h))      input gate
-        c = tanh((1 - r) * (W_xh x) + r * (W_hh h + b))
-        h' = ((1 - z) * h + z * dropout(c)) * (1 - g) + g * (W_x x)
+        r = sigmoid(LN(W_xr x + W_hr h))                                (4)   reset gate
+        z = sigmoid(LN(W_xz x + W_hz h))                                (5)   update gate
+        g = sigmoid(LN(W_xg x + W_hg h))                                (8)   input gate
+        c = tanh((1 - r) * (W_xh x) + r * (W_hh h + b))                 (7)
+        h' = ((1 - z) * h + z * dropout(c)) * (1 - g) + g * (W_x x)     (6)
 
     The linear term joins the state, not the candidate: `z` and dropout do not reach it, and what it
     adds is taken from the state. Wang et al. print no bias; `b` is the L-GRU's, because DTMT's
@@ -51,11 +51,11 @@ class LAUCell(GatedCell):
         d = self.units
         x_gates, x_h, _ = ops.split(projected, [3 * d, 4 * d], axis=-1)
         h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [3 * d], axis=-1)
-        r, z, g = self.gates(x_gates + h_gates)
-        c = ops.tanh((1 - r) * x_h + r * (h_h + self.candidate_bias))
+        r, z, g = self.gates(x_gates + h_gates)  # (4), (5), (8)
+        c = ops.tanh((1 - r) * x_h + r * (h_h + self.candidate_bias))  # (7)
         return {"r": r, "z": z, "g": g, "c": c}
 
     def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
-        """Interpolates with the candidate, then with the linear term."""
+        """(6): interpolates with the candidate, then with the linear term."""
         h = super().next_state(projected, h, values)
         return h + values["g"] * (projected[..., 4 * self.units :] - h)

@@ -17,9 +17,9 @@ class TGRUCell(GatedCell):
 
     Implements Eqs. (10)-(13) of Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2:
 
-        r = sigmoid(LN(W_hr h)),  z = sigmoid(LN(W_hz h))
-        c = tanh(r * (W_hh h + b))
-        h' = (1 - z) * h + z * dropout(c)
+        r = sigmoid(LN(W_hr h)),  z = sigmoid(LN(W_hz h))      (12), (13)
+        c = tanh(r * (W_hh h + b))                             (11)
+        h' = (1 - z) * h + z * dropout(c)                      (10)
 
     The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters.
 
@@ -41,8 +41,9 @@ class TGRUCell(GatedCell):
     num_state_projections = 3
 
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
-        """Eqs. (11)-(13): r, z and c."""
+        """r, z and c."""
         d = self.units
         h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
-        r, z = self.gates(h_gates)
-        return {"r": r, "z": z, "c": ops.tanh(r * (h_h + self.candidate_bias))}
+        r, z = self.gates(h_gates)  # (12), (13)
+        c = ops.tanh(r * (h_h + self.candidate_bias))  # (11)
+        return {"r": r, "z": z, "c": c}

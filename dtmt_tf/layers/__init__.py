@@ -3,6 +3,7 @@
 from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
 from dtmt_tf.layers.decoder import DecoderCell
+from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
@@ -10,9 +11,10 @@ from dtmt_tf.layers.initializers import MatrixSeries, UniformSeries
 from dtmt_tf.layers.readout import Readout
 from dtmt_tf.layers.seeds import SeedStream
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
-from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
 
 __all__ = [
+    "AbstractDecoderCell",
     "Affine",
     "BidirectionalEncoder",
     "DecoderCell",
@@ -21,10 +23,12 @@ __all__ = [
     "MultiHeadDotAttention",
     "Readout",
     "SeedStream",
+    "Seen",
     "TokenEmbedding",
     "TransformerLayer",
     "TransformerStack",
     "TransitionRNN",
     "UniformSeries",
     "positional_signal",
+    "watching",
 ]

@@ -44,6 +44,7 @@ class Affine(keras.layers.Layer):
 
     def build(self, inputs_shape: Any) -> None:
         """Creates the kernel `[I, O]`, unless tied, and the bias `[O]`, if any."""
+        self.input_dim = inputs_shape[-1]
         if self.tied_to is None:
             self.kernel = self.add_weight(
                 name="kernel", shape=(inputs_shape[-1], self.units), initializer=self.initializer

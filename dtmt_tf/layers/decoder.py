@@ -6,22 +6,19 @@ from typing import Any
 
 from keras import ops
 
-from dtmt_tf.cells import AbstractRNNCell, DeepTransitionCell
+from dtmt_tf.cells import DeepTransitionCell, Step
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
+from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 
 
-class DecoderCell(AbstractRNNCell):
+class DecoderCell(AbstractDecoderCell):
     """One target word: query transition, attention, decoder transition.
 
         q_t = query transition(y_{t-1}, s_{t-1})
         c_t = attention(q_t, annotations)
         s_t = decoder transition(c_t, q_t)
 
-    (Meng and Zhang, 2019, *DTMT*, Decoder.) `keras.layers.RNN` has no argument for what stays the
-    same over the steps, so the attention's memory travels in the state, unchanged: gradients reach
-    it, no tensor hides on the cell, and TensorFlow sees that it is loop-invariant. The RNN must
-    get no mask, which would select every state again at each step; outputs past a sentence's end
-    are left out of the loss instead.
+    (Meng and Zhang, 2019, *DTMT*, Decoder.)
 
     Args:
         query: The query transition, reading embeddings.
@@ -31,8 +28,7 @@ class DecoderCell(AbstractRNNCell):
 
     Call arguments:
         inputs: Embedding of the previous word, `[B * K, E]`.
-        states: `s`, shape `[B * K, H]` (K = 1 in training), then the three tensors of
-            `MultiHeadAdditiveAttention.precompute`.
+        states: `s`, shape `[B * K, H]`, then what `precompute` returned.
         training: Whether dropout is active.
 
     Returns:
@@ -54,9 +50,14 @@ class DecoderCell(AbstractRNNCell):
         self.annotations_dim = annotations_dim
 
     @property
-    def state_size(self) -> Any:
-        """Sizes of the state and of the memory's tensors (per source position)."""
-        return [self.units, self.annotations_dim, self.attention.units, 1]
+    def attentions(self) -> list[MultiHeadAdditiveAttention]:
+        """See the base class."""
+        return [self.attention]
+
+    @property
+    def memory_sizes(self) -> list[int]:
+        """Sizes of the attention's memory, for each source position."""
+        return [self.annotations_dim, self.attention.units, 1]
 
     @property
     def output_size(self) -> int:
@@ -64,12 +65,16 @@ class DecoderCell(AbstractRNNCell):
         return self.units + self.attention.output_dim
 
     def build(self, inputs_shape: Any) -> None:
-        """Builds the three parts."""
+        """Builds the three modules."""
         self.query.build(inputs_shape)
         self.attention.build((None, None, self.units), self.annotations_dim)
         self.transition.build((None, self.attention.output_dim))
-        for part in (self.query, self.attention, self.transition):
-            part.built = True
+        for module in (self.query, self.attention, self.transition):
+            module.built = True
+
+    def precompute(self, annotations: Any, mask: Any) -> list[Any]:
+        """See the base class: the attention's memory."""
+        return self.attention.precompute(annotations, mask)
 
     @property
     def projection_size(self) -> int:
@@ -89,13 +94,26 @@ class DecoderCell(AbstractRNNCell):
         """The query transition's masks, then the decoder transition's."""
         return self.masks_of((self.query, self.transition), inputs, seeds)
 
-    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
-        """One decoder step; K hypotheses of a sentence share its memory, B * K rows in all."""
+    def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
+        """One decode step; K hypotheses of a sentence share its memory."""
         s, *memory = states
-        query_masks, transition_masks = self.divide(masks, (self.query, self.transition))
-        q, _ = self.query.update(projected, query_masks, [s])
-        sentences = ops.shape(memory[0])[0]
-        context, _ = self.attention(ops.reshape(q, (sentences, -1, self.units)), memory)
-        context = ops.reshape(context, (-1, self.attention.output_dim))
-        s, _ = self.transition.update(self.transition.project(context), transition_masks, [q])
-        return ops.concatenate([s, context], axis=-1), [s, *memory]
+        modules = (self.query, self.transition)
+        query_masks, transition_masks = self.divide(masks, modules)
+        q, _, queried = self.query.evaluate(projected, query_masks, [s])
+        context, weights = self.attend(self.attention, q, memory)
+        context_projected = self.transition.project(context)
+        s, _, moved = self.transition.evaluate(context_projected, transition_masks, [q])
+        inner = {**self.joined(modules, (queried, moved)), "attention": weights}
+        return Step(ops.concatenate([s, context], axis=-1), [s, *memory], inner)
+
+    def depths(self) -> dict[str, list[Any]]:
+        """See the base class: of both transitions."""
+        return {**self.query.depths(), **self.transition.depths()}
+
+    def modules(self) -> dict[str, list[Any]]:
+        """See the base class."""
+        return {
+            "query transition": [self.query],
+            "attention": [self.attention],
+            "decoder transition": [self.transition],
+        }

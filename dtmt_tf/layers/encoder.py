@@ -38,6 +38,15 @@ class BidirectionalEncoder(keras.layers.Layer):
         self.forward = TransitionRNN(forward, name="forward", **options)
         self.backward = TransitionRNN(backward, name="backward", go_backwards=True, **options)
 
+    @property
+    def output_size(self) -> int:
+        """Width of the annotations."""
+        return self.forward.transition.output_size + self.backward.transition.output_size
+
+    def depths(self) -> dict[str, list[Any]]:
+        """Weights of both directions by depth, see `AbstractRNNCell.depths`."""
+        return {**self.forward.transition.depths(), **self.backward.transition.depths()}
+
     def build(self, embedded_shape: Any) -> None:
         """Builds both directions."""
         self.forward.build(embedded_shape)

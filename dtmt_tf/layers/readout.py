@@ -52,6 +52,10 @@ class Readout(keras.layers.Layer):
         self.hidden.build(features_shape)
         self.logits.build((None, self.hidden.units))
 
+    def modules(self) -> dict[str, list[Any]]:
+        """Layers by the module they belong to, for parameter counts."""
+        return {"readout": [self.hidden], "softmax": [self.logits]}
+
     def call(self, features: Any, training: bool = False, seeds: Any = None) -> Any:
         """Mixes, drops, scores."""
         mixed = ops.tanh(self.hidden(features))

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import keras
+from keras import ops, tree
 
 from dtmt_tf.cells import AbstractRNNCell
+
+
+class Seen(NamedTuple):
+    """What a layer computed inside while it was watched, T steps of B sequences."""
+
+    layer: TransitionRNN
+    inner: dict[str, Any]  # `Step.inner`, [B, T, ...] each
+    mask: Any  # bool [B, T]; None where every step counts
+
+
+_watched: contextvars.ContextVar[list[Seen] | None] = contextvars.ContextVar(
+    "watched", default=None
+)
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[list[Seen]]:
+    """Within this block every `TransitionRNN` notes what its cell tells of each step.
+
+    Dropout does not reach what is noted.
+    """
+    seen: list[Seen] = []
+    token = _watched.set(seen)
+    try:
+        yield seen
+    finally:
+        _watched.reset(token)
 
 
 class PreparedCell(keras.layers.Layer):
@@ -14,13 +45,16 @@ class PreparedCell(keras.layers.Layer):
 
     Args:
         cell: The whole cell; this layer builds and tracks it.
+        shows_states: Whether the output is the states that change, side by side, in the place of
+            the cell's own output.
     """
 
-    def __init__(self, cell: AbstractRNNCell, **kwargs: Any) -> None:
+    def __init__(self, cell: AbstractRNNCell, shows_states: bool = False, **kwargs: Any) -> None:
         super().__init__(name="prepared", **kwargs)
         self.cell = cell
+        self.shows_states = shows_states
         self.state_size = cell.state_size
-        self.output_size = cell.output_size
+        self.output_size = sum(cell.hidden_sizes) if shows_states else cell.output_size
 
     def build(self, inputs_shape: Any) -> None:
         """Builds the cell for its raw inputs."""
@@ -30,7 +64,10 @@ class PreparedCell(keras.layers.Layer):
 
     def call(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         """One step: `(output, new_states)`."""
-        return self.cell.step(inputs, states)
+        output, states = self.cell.step(inputs, states)
+        if self.shows_states:
+            output = ops.concatenate(states[: len(self.cell.hidden_sizes)], axis=-1)
+        return output, states
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
         """The cell's own initial state."""
@@ -72,4 +109,43 @@ class TransitionRNN(keras.layers.RNN):
     ) -> Any:
         """Prepares the sequence, then lets Keras run the loop."""
         prepared = self.transition.prepare(sequences, training, seeds)
+        if (seen := _watched.get()) is not None:
+            inner = self.inner_values(self.transition.project(sequences), initial_state, mask)
+            seen.append(Seen(self, inner, mask))
         return super().call(prepared, initial_state=initial_state, mask=mask)
+
+    def inner_values(self, projected: Any, initial_state: Any, mask: Any) -> dict[str, Any]:
+        """Returns what the cell tells of each step, `[B, T, ...]`, in the order of the inputs.
+
+        One loop finds the states before each step; then all steps are one, as if the T steps were
+        T hypotheses of the sentence.
+        """
+        cell = self.transition
+        batch, length = ops.shape(projected)[:2]
+        if initial_state is None:
+            initial_state = cell.get_initial_state(batch)
+        states = tree.flatten(initial_state)
+        hidden, memory = states[: len(cell.hidden_sizes)], states[len(cell.hidden_sizes) :]
+        first = ops.concatenate(hidden, axis=-1)[:, None]
+        loop = keras.layers.RNN(
+            PreparedCell(cell, shows_states=True, dtype=cell.dtype_policy),
+            return_sequences=True,
+            go_backwards=self.go_backwards,
+        )
+        after = loop(projected, initial_state=states, mask=mask)
+        before = ops.concatenate([first, after[:, :-1]], axis=1)
+        if self.go_backwards:
+            before = ops.flip(before, axis=1)
+
+        def rows(tensor: Any) -> Any:  # [B, T, F] -> [B * T, F]
+            return ops.reshape(tensor, (-1, tensor.shape[-1]))
+
+        now, start = [], 0
+        for size in cell.hidden_sizes:
+            now.append(rows(before[..., start : start + size]))
+            start += size
+        inner = cell.evaluate(rows(projected), None, [*now, *memory]).inner
+        return {
+            name: ops.reshape(value, (batch, length, *ops.shape(value)[1:]))
+            for name, value in inner.items()
+        }

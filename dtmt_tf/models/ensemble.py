@@ -74,6 +74,10 @@ class Ensemble(TranslationModel):
             for name, size in member.largest_tensors(sentences, length).items()
         }
 
+    def depths(self) -> dict[str, list[Any]]:
+        """See the base class: members train alone."""
+        return {}
+
     def modules(self) -> dict[str, list[Any]]:
         """See the base class; of all members."""
         modules: dict[str, list[Any]] = {}

@@ -256,6 +256,14 @@ class Transformer(TranslationModel):
             "attention weights": attentions * config.num_heads * sentences * length**2,
         }
 
+    def depths(self) -> dict[str, list[Any]]:
+        """See the base class: a layer is a depth."""
+        return {
+            f"{stack.name}/{layer.name}": layer.trainable_variables
+            for stack in (self.encoder, self.decoder)
+            for layer in stack.layers
+        }
+
     def modules(self) -> dict[str, list[Any]]:
         """See the base class."""
         return {

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+
+
+class Multiplications(NamedTuple):
+    """Products with weights and of attention in the forward pass, in multiplications each."""
+
+    sentence: int  # for each sentence
+    source: int  # for each source token
+    target: int  # for each target token
+    pair: int  # for each pair of a source and a target token of a sentence
 
 
 class TranslationModel(keras.Model, abc.ABC):
@@ -65,6 +74,14 @@ class TranslationModel(keras.Model, abc.ABC):
     @abc.abstractmethod
     def modules(self) -> dict[str, list[Any]]:
         """Layers by the module of the model they belong to, for parameter counts."""
+
+    @abc.abstractmethod
+    def depths(self) -> dict[str, list[Any]]:
+        """Weights by module and depth ("query/tgru_1"), whose gradients' norms are shown."""
+
+    def multiplications(self) -> Multiplications | None:
+        """Arithmetic under teacher forcing; None where nobody has counted it."""
+        return None
 
     @abc.abstractmethod
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The arithmetic that DTMT needs: products with weights, counted from the shapes of its layers.
+"""The arithmetic of a recurrent model: products with weights, counted from its layers' shapes.
 
 A product of r rows with a matrix `[I, O]` takes 2 r I O operations (a multiplication and an
 addition), and its gradient twice as many: one product for the rows, one for the matrix. What the
@@ -18,14 +18,13 @@ computed twice do not count: a faster way to the same result has the same number
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from dtmt_tf.models import DTMT
+    from dtmt_tf.models import TranslationModel
 
 
 class Work(NamedTuple):
@@ -46,28 +45,19 @@ def work(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Work:
     return Work(*total.tolist())
 
 
-def forward(model: DTMT, of: Work) -> int:
-    """Returns the operations of the forward pass under teacher forcing."""
-    cell = model.cell
-    everywhere = _elements([model.encoder, model.initial_state, cell, model.readout.hidden])
-    encoder = _elements([model.encoder])
-    key, initial = math.prod(cell.attention.key_kernel.shape), _elements([model.initial_state])
-    softmax = model.readout.hidden.units * model.readout.logits.units  # whether tied or not
-    products = (
-        of.source * (encoder + key)
-        + of.sentences * initial
-        + of.target * (everywhere - encoder - key - initial + softmax)
-        + of.pairs * (cell.attention.units + model.annotations_dim)
+def forward(model: TranslationModel, of: Work) -> int | None:
+    """Returns the operations of the forward pass, or None where the model counts none."""
+    if (each := model.multiplications()) is None:
+        return None
+    return 2 * (
+        of.sentences * each.sentence
+        + of.source * each.source
+        + of.target * each.target
+        + of.pairs * each.pair
     )
-    return 2 * products
 
 
-def training(model: DTMT, of: Work) -> int:
+def training(model: TranslationModel, of: Work) -> int | None:
     """Returns the operations of forward pass and gradient."""
-    return 3 * forward(model, of)
-
-
-def _elements(layers: list[Any]) -> int:
-    """Returns the number of elements of all kernels of some layers."""
-    weights = {id(w): w for layer in layers for w in layer.trainable_variables}
-    return sum(math.prod(w.shape) for w in weights.values() if w.name.endswith("kernel"))
+    operations = forward(model, of)
+    return None if operations is None else 3 * operations

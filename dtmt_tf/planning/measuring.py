@@ -81,7 +81,6 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     """
     import tensorflow as tf
 
-    from dtmt_tf.models import DTMT
     from dtmt_tf.quiet import quiet_stderr
     from dtmt_tf.training.memory import no_more_than_there_is
 
@@ -102,11 +101,9 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
         except (MemoryError, tf.errors.ResourceExhaustedError):
             return None
         work = flops.Work(1, length, length, length**2)
-        operations = (
-            training.passes * flops.training(model, work) // length
-            if isinstance(model, DTMT)
-            else None
-        )
+        operations = flops.training(model, work)
+        if operations is not None:
+            operations = training.passes * operations // length
         found.append(Measured(sentences, length, seconds, operations))
     return Measurement(found, pieces, processes.peak_memory())
 

@@ -102,9 +102,8 @@ class Session:
         with strategy.scope():
             model = run.build_model()
         step = TrainingStep(model, run.experiment.training, strategy)
-        paths = [variable.path for variable in model.trainable_variables]
         data = run.experiment.data
-        summaries = Summaries(run.work / "tensorboard", paths) if self.chief else None
+        summaries = Summaries(run.work / "tensorboard", model) if self.chief else None
         if "validation" not in run.corpus.sizes:
             logger.warning("No validation pairs: no BLEU, no early stopping.")
         elif run.experiment.evaluation.tokenize == "auto" and not data.target_language:

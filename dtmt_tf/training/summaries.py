@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 from matplotlib.figure import Figure
 
+from dtmt_tf.models import TranslationModel
 from dtmt_tf.training.step import Update
-
-MODULE_AND_DEPTH = re.compile(r"(\w+)/(\w*gru\w*|lau|layer_\d+)/")
 
 
 class Summaries:
@@ -23,15 +21,16 @@ class Summaries:
 
     Args:
         folder: Where the event files go.
-        weight_paths: Names of the weights, in the order of `Update.gradient_norms`.
+        model: The model that is trained, built.
     """
 
-    def __init__(self, folder: Path, weight_paths: Sequence[str]) -> None:
+    def __init__(self, folder: Path, model: TranslationModel) -> None:
         self.writer = tf.summary.create_file_writer(str(folder))
-        self.depths: dict[str, list[int]] = {}
-        for k, path in enumerate(weight_paths):
-            if match := MODULE_AND_DEPTH.search(path):
-                self.depths.setdefault("/".join(match.groups()), []).append(k)
+        order = {id(weight): k for k, weight in enumerate(model.trainable_variables)}
+        self.depths = {
+            name: [order[id(weight)] for weight in weights]
+            for name, weights in model.depths().items()
+        }
 
     def update(self, step: int, update: Update, tokens_per_second: float) -> None:
         """Loss, perplexity, rate, speed, and the gradient's norm, whole and by depth."""

@@ -128,7 +128,7 @@ class Updates:
         """Returns what windows do not say."""
         memory = peak_memory()  # before the parts are built
         model = self.step.model
-        operations = self.training.passes * flops.training(model, self.work)
+        operations = self.training.passes * (flops.training(model, self.work) or 0)
         return {
             "corpus": self.corpus,
             "parameters": sum(model.parameter_counts().values()),

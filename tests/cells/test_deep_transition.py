@@ -76,14 +76,18 @@ def test_gradients_equal_central_differences_of_the_twin(
     assert_gradients_match(loss, twin_loss, [x, h], variables, tolerance=tolerance, samples=20)
 
 
-def test_states_by_depth_are_those_of_shorter_modules(rng):
+def test_inner_values_are_the_gates_of_each_cell(rng):
     module = built_module("lgru", 2, 3, 5, rng)
     x, h, _ = arguments(3, 5, 2, rng)
-    states = module.states_by_depth(module.project(x), None, h)
+    inner = module.evaluate(module.project(x), None, [h]).inner
+    first, second, third = (cell.name for cell in module.cells)
+    gates = [f"{first}/{gate}" for gate in "rzl"]
+    assert set(inner) == {*gates, *(f"{name}/{gate}" for name in (second, third) for gate in "rz")}
     weights = module_weights(module)
-    assert len(states) == 3
-    for k, state in enumerate(states):
-        assert relative_error(state, ref.deep_transition_step(x, h, weights[: k + 1])) <= 1e-5
+    before = ref.deep_transition_step(x, h, weights[:2])
+    total = before @ weights[2]["recurrent_kernel"][:, 5:10]
+    z = ref.sigmoid(ref.layer_norm(total, weights[2]["gain"][1], weights[2]["offset"][1]))
+    assert relative_error(inner[f"{third}/z"], z) <= 1e-5
 
 
 @pytest.mark.parametrize("kind", ["gru", "lgru"])

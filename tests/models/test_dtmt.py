@@ -118,7 +118,7 @@ def step_through(model, source, hypotheses):
     """Logits of K forced hypotheses per sentence, `[B, K, T]` words in, `[B, K, T, V]` out."""
     hidden, memory = model.encode(source)
     beams = hypotheses.shape[1]
-    hidden = {name: tf.repeat(tensor, beams, axis=1) for name, tensor in hidden.items()}
+    hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beams, axis=1), hidden)
     state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
     for t in range(hypotheses.shape[2]):
         step, state = model.decode_step(ids, state)

@@ -29,8 +29,8 @@ CELLS = {f"{module}_cell": "lau" for module in ("encoder", "query", "decoder")}
 def test_every_depth_of_every_module_has_a_norm(tmp_path, config, modules, depths):
     with tf.Graph().as_default():
         model = config.build(10, 10, TrainingConfig())
-        paths = [variable.path for variable in model.trainable_variables]
-    summaries = Summaries(tmp_path, paths)
+    summaries = Summaries(tmp_path, model)
     assert set(summaries.depths) == {f"{m}/{d}" for m in modules.split() for d in depths}
+    paths = [variable.path for variable in model.trainable_variables]
     for name, members in summaries.depths.items():
         assert len(members) > 2 and all(f"{name}/" in paths[k] for k in members)

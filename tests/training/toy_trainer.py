@@ -65,7 +65,7 @@ def make_trainer(
         step,
         training_set,
         CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
-        Summaries(folder / "tensorboard", [v.path for v in built.trainable_variables]),
+        Summaries(folder / "tensorboard", built),
         validate,
         lambda step: None,
         {"training": dataclasses.asdict(training)} | dict.fromkeys(

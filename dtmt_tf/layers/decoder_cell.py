@@ -1,0 +1,67 @@
+"""What every decoder cell shares: states that follow hypotheses, a memory that does not."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+from keras import ops
+
+from dtmt_tf.cells import AbstractRNNCell
+
+
+class AbstractDecoderCell(AbstractRNNCell):
+    """A cell that attends to the annotations of a sentence.
+
+    `keras.layers.RNN` has no argument for what stays the same over the steps, so the memory of the
+    sentence travels in the state, unchanged: gradients reach it, no tensor hides on the cell, and
+    TensorFlow sees that it is loop-invariant. The RNN must get no mask, which would select every
+    state again at each step; outputs past a sentence's end are left out of the loss instead.
+
+    A subclass lists the sizes of both kinds of states, `hidden_sizes` and `memory_sizes`. States of
+    the first kind have B * K rows, K hypotheses (one in training) of each of B sentences; memory
+    has B rows.
+    """
+
+    @property
+    @abc.abstractmethod
+    def attentions(self) -> list[Any]:
+        """The layers that attend, each with `key_kernel` `[A, H]`."""
+
+    @abc.abstractmethod
+    def precompute(self, annotations: Any, mask: Any) -> list[Any]:
+        """Returns the memory: all that the cell needs of the sources.
+
+        Args:
+            annotations: `[B, S, A]`, zero where padding is.
+            mask: Bool `[B, S]`.
+        """
+
+    @abc.abstractmethod
+    def modules(self) -> dict[str, list[Any]]:
+        """Layers by the module they belong to, for parameter counts."""
+
+    def first_states(self, summary: Any) -> list[Any]:
+        """Returns the states before the first word: each is the summary of the source, `[B, H]`."""
+        return [summary for _ in self.hidden_sizes]
+
+    @staticmethod
+    def attend(attention: Any, query: Any, memory: list[Any]) -> tuple[Any, Any]:
+        """Attends with queries of K hypotheses of each sentence.
+
+        Args:
+            attention: A layer that takes queries `[B, K, H]` and a memory.
+            query: `[B * K, H]`.
+            memory: The attention's, of B sentences.
+
+        Returns:
+            Contexts `[B * K, C]` and weights `[B * K, S]`, the mean over heads.
+        """
+        sentences = ops.shape(memory[0])[0]
+        query = ops.reshape(query, (sentences, -1, query.shape[-1]))
+        context, weights = attention(query, memory)  # [B, K, C], [B, N, K, S]
+        weights = ops.mean(weights, axis=1)
+        return (
+            ops.reshape(context, (-1, context.shape[-1])),
+            ops.reshape(weights, (-1, ops.shape(weights)[-1])),
+        )
