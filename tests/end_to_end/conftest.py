@@ -14,6 +14,7 @@ import pytest
 from dtmt_tf import startup
 
 ROOT = Path(__file__).resolve().parents[2]
+LONG = 3600  # seconds; no command takes so long, however busy the machine
 WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
 SETTINGS = [
     *("data.source_language=en", "data.target_language=de", "data.joint_vocabulary=false"),
@@ -38,7 +39,7 @@ def run(script, *arguments, stdin=None):
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LONG,
     )
 
 
@@ -109,7 +110,7 @@ def workshop(tmp_path_factory):
         while "train   0%" not in errors.read_text() and process.poll() is None:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=120)
+        process.wait(timeout=LONG)
     stopped = subprocess.CompletedProcess(
         process.args, process.returncode, "", errors.read_text(encoding="utf-8")
     )

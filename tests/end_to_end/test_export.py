@@ -57,7 +57,7 @@ def test_a_process_without_the_package_gets_the_same(workshop, expected, tmp_pat
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=300,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -74,7 +74,7 @@ def test_the_cpp_session_gets_the_same(workshop, expected, batch_size):
         input="".join(f"{line}\n" for line in expected[0]),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     batches = [json.loads(line) for line in result.stdout.splitlines()]

@@ -79,7 +79,7 @@ def answers(workshop):
         input=sent,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     outputs = [json.loads(line) for line in result.stdout.splitlines()]

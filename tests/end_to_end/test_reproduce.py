@@ -56,7 +56,7 @@ def shop(tmp_path_factory):
         while "train   0%" not in errors.read_text() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        stopped = process.wait(timeout=120)
+        stopped = process.wait(timeout=1800)
     finished = run("reproduce", *arguments)
     return folder, arguments, (stopped, errors.read_text()), finished
 

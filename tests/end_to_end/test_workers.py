@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -38,7 +39,21 @@ def corpus(tmp_path_factory):
     return settings
 
 
-def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False):
+DOOMED = """
+import os, signal, sys
+from dtmt_tf.training import TrainingStep
+call = TrainingStep.__call__
+def die(step, *arguments):
+    if int(step.optimizer.iterations.numpy()) == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call(step, *arguments)
+TrainingStep.__call__ = die
+from dtmt_tf.cli import run
+run("train", sys.argv[1:])
+"""  # dies after its 13th update, at once; a busy test would kill it late
+
+
+def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, doomed=False):
     """Starts a training; as one of two workers, if told so, the first of which may be a chief."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     environment.pop("TF_CONFIG", None)
@@ -50,8 +65,9 @@ def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False)
             jobs = {"chief": [first], "worker": [second]}
             task = {"type": ("chief", "worker")[worker], "index": 0}
         environment["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": task})
+    program = ["-c", DOOMED] if doomed else ["pipelines/train.py"]
     command = [
-        *(sys.executable, "pipelines/train.py", "--task", "custom", "--model", MODEL),
+        *(sys.executable, *program, "--task", "custom", "--model", MODEL),
         *("--name", "toy", "--output-dir", str(folder / "models"), *arguments),
         *("--set", *settings),
     ]
@@ -69,9 +85,12 @@ def free_ports():
     return ports
 
 
-def start_both(folder, settings, with_chief=False):
-    ports = free_ports()
-    return [start(folder, settings, worker=k, ports=ports, with_chief=with_chief) for k in range(2)]
+def start_both(folder, settings, with_chief=False, second_dies=False):
+    options = {"ports": free_ports(), "with_chief": with_chief}
+    return [
+        start(folder, settings, worker=k, doomed=second_dies and k == 1, **options)
+        for k in range(2)
+    ]
 
 
 def weights(folder):
@@ -99,13 +118,9 @@ def alone(corpus, tmp_path_factory):
 def missed(corpus, tmp_path_factory):
     """Where two workers trained, one of them was killed, and what the other one said."""
     folder = tmp_path_factory.mktemp("workers")
-    processes = start_both(folder, corpus)
-    checkpoint = folder / "models/custom/toy/train/checkpoints/step-00000010.npz"
-    while not checkpoint.exists() and all(process.poll() is None for process in processes):
-        time.sleep(0.05)
-    processes[1].kill()
-    processes[1].wait()
-    assert processes[0].wait(timeout=240) == 2
+    processes = start_both(folder, corpus, second_dies=True)
+    assert processes[1].wait(timeout=1800) == -signal.SIGKILL, (folder / "log-1").read_text()
+    assert processes[0].wait(timeout=1800) == 2
     return folder, (folder / "log-0").read_text()
 
 
@@ -118,7 +133,7 @@ def test_a_worker_that_is_killed_is_missed(missed):
 def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, missed):
     folder, _ = missed
     for worker, process in enumerate(start_both(folder, corpus, with_chief=True)):
-        assert process.wait(timeout=240) == 0, (folder / f"log-{worker}").read_text()
+        assert process.wait(timeout=1800) == 0, (folder / f"log-{worker}").read_text()
     assert "resuming after update 10" in (folder / "log-0").read_text()
     assert np.abs(alone).max() > 0.1
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)

@@ -71,7 +71,7 @@ def answer(version_dir, libraries=""):
         env={**os.environ, "PYTHONPATH": libraries},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

@@ -53,7 +53,7 @@ def test_the_cpp_session_gets_the_same(exported):
         input="".join(f"{line}\n" for line in LINES),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     outputs = json.loads(result.stdout)

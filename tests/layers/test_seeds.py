@@ -83,7 +83,7 @@ def test_another_process_draws_the_same():
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=1800,
     )
     other_seeds, other_mask = json.loads(run.stdout.splitlines()[-1])
     assert [tuple(seed) for seed in other_seeds] == seeds

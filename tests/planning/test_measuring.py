@@ -58,7 +58,7 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
     measurement = measuring.measure(experiment(), 2)
     assert made == [(4, 32, 128, 2)] * 3 + [(5, 24, 120, 2)] * 3
     assert [(one.sentences, one.length) for one in measurement.updates] == [(4, 32), (5, 24)]
-    assert all(0 < one.seconds < 60 for one in measurement.updates)
+    assert all(one.seconds > 0 for one in measurement.updates)
     assert 0.1 < measurement.peak < 50
     # attention: 6 operations for 8 elements of keys and 16 of annotations, with each source word;
     # the initial state: as many for each element of its kernel, shared by the sentence's words

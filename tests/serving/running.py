@@ -57,4 +57,4 @@ def running_double(models: Mapping[str, Path], *options: str) -> Iterator[Runnin
             yield Running(f"http://{rest}", grpc, process)
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=1800)

@@ -16,7 +16,7 @@ from tests.serving.calls import LINES, TEXTS, arrays, assert_same, predict_reque
 def _code(call, *arguments, **options):
     """Returns the status that a call fails with."""
     with pytest.raises(grpc.RpcError) as caught:
-        call(*arguments, timeout=100, **options)
+        call(*arguments, timeout=1800, **options)
     return caught.value.code().name
 
 
@@ -24,7 +24,7 @@ def test_every_signature_gives_what_python_gives(stub, in_python):
     for signature, function in in_python.signatures.items():
         _, names = function.structured_input_signature
         inputs = {name: TEXTS[name] for name in names}
-        response = stub.Predict(predict_request("translator", signature, **inputs), timeout=100)
+        response = stub.Predict(predict_request("translator", signature, **inputs), timeout=1800)
         assert_same(arrays(response), in_python(signature, **inputs), signature)
         assert response.model_spec.name == "translator"
         assert response.model_spec.signature_name == signature
@@ -158,4 +158,4 @@ def test_a_request_that_takes_too_long_is_given_up(stub):
         stub.Predict(request, timeout=0.3)
     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     request = predict_request("toy", "count", text=["7", "12"])
-    assert arrays(stub.Predict(request, timeout=100))["last"].tolist() == [12, 12]
+    assert arrays(stub.Predict(request, timeout=1800))["last"].tolist() == [12, 12]

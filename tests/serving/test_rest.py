@@ -21,7 +21,7 @@ def rest(double):
 
         def call(method, path, body=None):
             data = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
-            return session.request(method, double.rest + path, data=data, timeout=100)
+            return session.request(method, double.rest + path, data=data, timeout=1800)
 
         yield call
 
@@ -36,7 +36,7 @@ def _by_row(outputs):
 def test_plain_curl_translates(double, in_python):
     body = json.dumps({"instances": LINES})
     command = ["curl", "--silent", "--noproxy", "*", "-d", body, double.rest + TRANSLATE]
-    result = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    result = subprocess.run(command, capture_output=True, timeout=1800, check=True)
     answer = json.loads(result.stdout)
     assert list(answer) == ["predictions"]
     expected = as_text(in_python("translate", text=LINES))
@@ -48,7 +48,9 @@ def test_plain_curl_translates(double, in_python):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_sees_a_failure(double):
     command = ["curl", "--silent", "--fail", "--noproxy", "*", "-d", "{}", double.rest + TRANSLATE]
-    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 22  # 400 or more
+    assert (
+        subprocess.run(command, capture_output=True, timeout=1800).returncode == 22
+    )  # 400 or more
 
 
 def test_every_signature_gives_what_python_gives_by_column_and_by_row(rest, in_python):

@@ -80,7 +80,7 @@ def told(served_models, calls):
         input=json.dumps({"calls": calls, "batches": BATCHES, "large": LARGE}),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

@@ -58,7 +58,7 @@ def server(models, client):
         for signature in ("serving_default", "translate_nbest", "align", "info"):
             body = {"signature_name": signature, "instances": [TEXT]}
             url = f"{running.rest}/v1/models/translator:predict"
-            client.post(url, json=body, timeout=120).raise_for_status()
+            client.post(url, json=body, timeout=1800).raise_for_status()
         yield running.rest
 
 
@@ -69,7 +69,7 @@ def api(server, client):
     def call(signature, lines, model="translator"):
         body = {"signature_name": signature, "instances": lines}
         url = f"{server}/v1/models/{model}:predict"
-        return client.post(url, json=body, timeout=60).json()["predictions"]
+        return client.post(url, json=body, timeout=1800).json()["predictions"]
 
     return call
 
@@ -81,12 +81,14 @@ def listen():
 
     def start(handler):
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.closing = threading.Event()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}"
 
     yield start
     for server in servers:
+        server.closing.set()
         server.shutdown()
         server.server_close()
 

@@ -1,7 +1,6 @@
 """The page in time, and with servers that fail; its settings and its widths."""
 
 import socket
-import time
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -45,8 +44,8 @@ class Never(NoLeave):
     """A server that answers after the test."""
 
     def do_GET(self):
-        """Waits."""
-        time.sleep(2)
+        """Waits until the test's server is closed, an hour at most."""
+        self.server.closing.wait(3600)
 
 
 def test_an_answer_that_comes_late_does_not_replace_a_newer_one(visit):
