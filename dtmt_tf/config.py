@@ -94,6 +94,12 @@ class DataConfig(Section):
         at_least=8,
         at_most=10_000_000,
     )
+    sentences_per_batch: int = setting(
+        0,
+        "above 0: so many pairs of any length, instead of max_tokens_per_batch",
+        at_least=0,
+        at_most=1_000_000,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +116,10 @@ class DataConfig(Section):
             f"its files end. Received: {self.source_language!r} and {self.target_language!r}.",
         )
 
+    def batch_size(self, length: int) -> int:
+        """Returns how many pairs of a length one micro-batch holds."""
+        return self.sentences_per_batch or max(1, self.max_tokens_per_batch // length)
+
 
 def _rate(default: float, meaning: str) -> Any:
     """Returns the field of a share of what there is, never all of it."""
@@ -124,7 +134,7 @@ def _precision(where: str) -> Any:
 
 @dataclass(frozen=True)
 class TrainingConfig(Section):
-    """Loss, optimiser, schedule (17) of the paper, and when to stop."""
+    """Loss, optimiser, schedule, and when to stop."""
 
     section = "training"
 
@@ -134,6 +144,9 @@ class TrainingConfig(Section):
         1, "micro-batches in one update, so that 1 device replaces n", at_least=1, at_most=100_000
     )
     label_smoothing: float = _rate(0.1, "spread evenly over the other tokens")
+    loss_unit: str = setting(
+        "tokens", "what an update's loss is divided by", choices=("tokens", "sentences")
+    )
     word_dropout_rate: float = _rate(
         0.0, "tokens, of source and translation so far, that are not read"
     )
@@ -147,7 +160,14 @@ class TrainingConfig(Section):
         at_least=0,
         at_most=1000,
     )
-    learning_rate: float = setting(1e-4, "lr0 of schedule (17)", above=0, at_most=1000)
+    schedule: str = setting(
+        "dtmt",
+        "of the rate; dtmt: formula (17) of the paper",
+        choices=("dtmt", "constant", "inverse_sqrt", "peak"),
+    )
+    learning_rate: float = setting(
+        1e-4, "lr0 of schedule (17); the rate of schedule constant", above=0, at_most=1000
+    )
     schedule_replicas: int = setting(
         8, "n of schedule (17), whatever devices are present", at_least=1
     )
@@ -159,13 +179,34 @@ class TrainingConfig(Section):
         1_200_000, "e: lr0 / 2 is reached after e / n updates", at_least=1
     )
     learning_rate_floor: float = setting(
-        0.0, "smallest rate; the paper's formula never stops decaying", at_least=0, at_most=1000
+        0.0,
+        "smallest rate of schedule (17), whose formula never stops decaying",
+        at_least=0,
+        at_most=1000,
     )
+    peak_learning_rate: float = setting(
+        8e-4, "highest rate of schedules inverse_sqrt and peak", above=0, at_most=1000
+    )
+    warmup_updates: int = setting(
+        400, "updates until that rate, of inverse_sqrt and peak", at_least=1
+    )
+    decay_start_updates: int = setting(
+        25_000, "of schedule peak: updates until the rate falls", at_least=0
+    )
+    decay_end_updates: int = setting(
+        150_000, "of schedule peak: updates until it is final_learning_rate", at_least=1
+    )
+    final_learning_rate: float = setting(
+        5e-5, "of schedule peak: the rate from then on", above=0, at_most=1000
+    )
+    optimizer: str = setting("adam", "what makes the updates", choices=("adam", "adadelta"))
     adam_beta_1: float = _rate(0.9, "decay of the gradient's moving average")
     adam_beta_2: float = _rate(0.999, "decay of the squared gradient's moving average")
     adam_epsilon: float = setting(
         1e-6, "added to the uncorrected root, as in TensorFlow", above=0, at_most=1
     )
+    adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
+    adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
     clip_norm: float = setting(5.0, "of the whole gradient, after the sum over replicas", above=0)
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
     max_bad_steps: int = setting(
@@ -173,7 +214,14 @@ class TrainingConfig(Section):
     )
     validation_steps: int = setting(2000, "updates between validations", at_least=1)
     patience: int = setting(
-        20, "validations without a better BLEU before stopping; 0: never stop early", at_least=0
+        20, "validations without a better score before stopping; 0: never stop early", at_least=0
+    )
+    stop_on: str = setting("bleu", "that score", choices=("bleu", "cross_entropy"))
+    checkpoint_minutes: float = setting(
+        10.0,
+        "longest time between checkpoints; 0: only where validated",
+        at_least=0,
+        at_most=100_000,
     )
     keep_last: int = setting(5, "newest checkpoints that are kept", at_least=1, at_most=1000)
     keep_best: int = setting(5, "best checkpoints that are kept", at_least=1, at_most=1000)
@@ -193,6 +241,18 @@ class TrainingConfig(Section):
             self.schedule_decay_start < self.schedule_decay_end,
             "`training.schedule_decay_start` should be below `training.schedule_decay_end`. "
             f"Received: {self.schedule_decay_start} and {self.schedule_decay_end}.",
+        )
+        peak = self.schedule == "peak"
+        require(
+            not peak or self.warmup_updates <= self.decay_start_updates < self.decay_end_updates,
+            "`training.warmup_updates` should be at most `training.decay_start_updates`, and that "
+            f"below `training.decay_end_updates`. Received: {self.warmup_updates}, "
+            f"{self.decay_start_updates} and {self.decay_end_updates}.",
+        )
+        require(
+            not peak or self.final_learning_rate <= self.peak_learning_rate,
+            "`training.final_learning_rate` should be at most `training.peak_learning_rate`. "
+            f"Received: {self.final_learning_rate} and {self.peak_learning_rate}.",
         )
         kept = self.keep_best if self.average == "best" else self.keep_last
         require(

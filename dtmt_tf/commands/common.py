@@ -96,6 +96,17 @@ def run_folder(args: argparse.Namespace) -> Path:
     return args.output_dir / task.name / (args.name or args.model or task.model)
 
 
+def other_run(named: str, folder: Path) -> Path:
+    """Returns the folder of a run named beside another: by its name, or its folder.
+
+    Args:
+        named: What was given.
+        folder: Of the run beside which a name is looked for.
+    """
+    beside = folder.parent / named
+    return Path(named) if "/" in named or not beside.exists() else beside
+
+
 def data_dir(args: argparse.Namespace) -> Path | None:
     """Returns the data directory, if one is named.
 

@@ -39,6 +39,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--restart", action="store_true", help="forget the run's checkpoints")
     parser.add_argument(
+        "--init-from",
+        metavar="RUN",
+        help="begin with the sub-words of this run, and with its weights where they match by name "
+        "and shape: the name of a run of the same task, or a run's folder",
+    )
+    parser.add_argument(
         "--max-seconds",
         type=float,
         default=math.inf,
@@ -116,7 +122,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     strategy = make_strategy(multiworker, args.devices or None)
     folder = common.run_folder(args)
-    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    places = common.data_dir(args), common.cache_dir()
+    init_from = None
+    if args.init_from:
+        init_from = Run.open(common.other_run(args.init_from, folder), *places)
+    run = Run(experiment, folder, *places, origins, init_from=init_from)
     start = time.perf_counter()
     limits = Limits(args.max_seconds, args.allow_changes)
     outcome = Session(run, strategy, limits).train(args.restart)

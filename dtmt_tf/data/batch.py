@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dtmt_tf.config import DataConfig
+
 
 class Batch(NamedTuple):
     """What one update reads: ids with <eos>, padded with 0 at the end, int32."""
@@ -30,11 +32,11 @@ def bucket_bounds(max_length: int) -> list[int]:
 class BatchPlan:
     """Which pairs each batch holds.
 
-    A batch takes its pairs from one bucket: `max(1, floor(max_tokens / bound))` sentences for each
-    of the `slices` that share an update. Every epoch draws a new permutation of the whole corpus;
-    each bucket cuts its pairs, in that order, into batches, the last of which may be smaller; the
-    batches are then shuffled. The number of batches is the same in every epoch, so that a step
-    alone says which epoch and which batch it is.
+    A batch takes its pairs from one bucket: `sentences`, or `max(1, floor(max_tokens / bound))`,
+    for each of the `slices` that share an update. Every epoch draws a new permutation of the whole
+    corpus; each bucket cuts its pairs, in that order, into batches, the last of which may be
+    smaller; the batches are then shuffled. The number of batches is the same in every epoch, so
+    that a step alone says which epoch and which batch it is.
 
     Args:
         lengths: Longer side of each pair, with <eos>, `[N]`. None may exceed `max_length`.
@@ -42,20 +44,40 @@ class BatchPlan:
         max_tokens: Padded positions of one slice.
         slices: Replicas times accumulation steps.
         seed: Seed of the order.
+        sentences: Pairs of one slice, if above 0; `max_tokens` is then not asked.
     """
 
     def __init__(
-        self, lengths: np.ndarray, max_length: int, max_tokens: int, slices: int, seed: int
+        self,
+        lengths: np.ndarray,
+        max_length: int,
+        max_tokens: int,
+        slices: int,
+        seed: int,
+        sentences: int = 0,
     ) -> None:
+        self.max_length = max_length
         bounds = bucket_bounds(max_length)
         self.buckets = np.searchsorted(bounds, lengths).astype(np.int8)
-        self.sizes = [max(1, max_tokens // bound) * slices for bound in bounds]
+        self.sizes = [(sentences or max(1, max_tokens // bound)) * slices for bound in bounds]
         counts = np.bincount(self.buckets, minlength=len(bounds))
         self.batches_per_epoch = int(
             sum(-(-count // size) for count, size in zip(counts, self.sizes, strict=True))
         )
         self.seed = seed
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
+
+    @classmethod
+    def of(cls, data: DataConfig, lengths: np.ndarray, slices: int, seed: int) -> BatchPlan:
+        """Returns the plan that the settings ask for."""
+        return cls(
+            lengths,
+            data.max_length,
+            data.max_tokens_per_batch,
+            slices,
+            seed,
+            data.sentences_per_batch,
+        )
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the batches of one epoch, arrays of pair numbers."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 from dtmt_tf.data.batch import bucket_bounds
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.tasks import TASKS
+from dtmt_tf.training import make_schedule
 
 BYTES = 4  # float32
 
@@ -32,7 +33,7 @@ def dry_run(experiment: Experiment) -> str:
         bounds = bucket_bounds(data.max_length)
         largest: dict[str, int] = {}
         for bound in bounds:
-            sentences = training.passes * max(1, data.max_tokens_per_batch // bound)
+            sentences = training.passes * data.batch_size(bound)
             for name, elements in model.largest_tensors(sentences, bound).items():
                 largest[name] = max(elements, largest.get(name, 0))
     total = sum(counts.values())
@@ -44,27 +45,31 @@ def dry_run(experiment: Experiment) -> str:
     ]
     lines += [f"  {name:<20} {count:>13,}" for name, count in counts.items()]
     lines += [f"  {'total':<20} {total:>13,}", "", "memory of each replica"]
-    copies_of_weights = {"weights": 1, "Adam moments": 2, "gradients": 1}
+    copies_of_weights = {
+        "weights": 1,
+        f"{training.optimizer.capitalize()} moments": 2,
+        "gradients": 1,
+    }
     copies_of_weights |= {"moving average": 1} if training.ema_decay else {}
     for name, copies in copies_of_weights.items():
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
-    n = training.schedule_replicas
+    batches = (
+        f"batches of {data.sentences_per_batch:,} sentences"
+        if data.sentences_per_batch
+        else f"batches of {data.max_tokens_per_batch:,} padded tokens"
+    )
     lines += [
         "  (the last two for the worst bucket; smaller activations come on top)",
         "",
-        f"batches of {data.max_tokens_per_batch:,} padded tokens for each replica and "
-        "accumulation step",
+        f"{batches} for each replica and accumulation step",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
-        "  sentences        "
-        + " ".join(f"{max(1, data.max_tokens_per_batch // bound):>5}" for bound in bounds[::4]),
+        "  sentences        " + " ".join(f"{data.batch_size(bound):>5}" for bound in bounds[::4]),
         f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",
         f"  --set training.accumulation_steps=A (now A = {training.accumulation_steps})",
         "",
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
-        f"  rate {training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
-        f"{n * training.schedule_warmup:,}, falling from {training.schedule_decay_start // n:,}, "
-        f"{training.learning_rate / 2:.1e} at {training.schedule_decay_end // n:,}",
+        f"  rate {make_schedule(training).phases()}",
     ]
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
         raise UserError("What --plan and --plan-for are given should be positive.")
     yield dry_run(experiment)
     data = experiment.data
-    most = max(1, data.max_tokens_per_batch // data.max_length)
+    most = data.batch_size(data.max_length)
     while True:
         with processes.process() as pool:
             try:
@@ -93,7 +93,7 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     model: Any = step.model
     found = []
     for length in sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True):
-        sentences = max(1, data.max_tokens_per_batch // length)
+        sentences = data.batch_size(length)
         update = random_ids.RandomUpdate(step, sizes, sentences, length)
         try:
             with no_more_than_there_is(), quiet_stderr():

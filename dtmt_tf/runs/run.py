@@ -50,6 +50,7 @@ class Run:
         cache_dir: Where downloads go.
         origins: Where each setting comes from, for the record.
         members: Runs that predict together in place of this one's own model: an ensemble.
+        init_from: A trained run whose sub-words and weights this one begins with.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Run:
         cache_dir: Path,
         origins: Mapping[str, str] | None = None,
         members: Sequence[Run] = (),
+        init_from: Run | None = None,
     ) -> None:
         self.experiment = experiment
         self.folder = folder
@@ -67,6 +69,7 @@ class Run:
         self.cache_dir = cache_dir
         self.origins = origins or {}
         self.members = members
+        self.init_from = init_from
         self.work = folder / "train"
         training = experiment.training
         self.checkpoints = CheckpointFolder(
@@ -148,18 +151,59 @@ class Run:
         record = self.work / "subwords.json"
         if self.checkpoints.steps():
             return Vocabulary.load(self.work)
-        data, corpus = self.experiment.data, self.corpus
-        made_from = {"corpus": corpus.fingerprint, **to_dict(self.experiment)["data"]}
+        made_from: dict[str, Any]
+        if self.init_from:
+            made_from = {"taken_from": self.init_from.vocabulary.fingerprint}
+        else:
+            made_from = {"corpus": self.corpus.fingerprint, **to_dict(self.experiment)["data"]}
         files = (record.name, *Vocabulary.FILES)
         whole = all((self.work / name).exists() for name in files)
         if not whole or json.loads(record.read_text("utf-8")) != made_from:
-            logger.info("Training sub-words")
             record.unlink(missing_ok=True)
-            sources = (source for source, _ in corpus.stream("train"))
-            targets = (target for _, target in corpus.stream("train"))
-            Vocabulary.train(sources, targets, data).save(self.work)
+            (self.init_from.vocabulary if self.init_from else self._train_vocabulary()).save(
+                self.work
+            )
             write_atomically(record, json.dumps(made_from, indent=2).encode())
         return Vocabulary.load(self.work)
+
+    def _train_vocabulary(self) -> Vocabulary:
+        logger.info("Training sub-words")
+        corpus = self.corpus
+        sources = (source for source, _ in corpus.stream("train"))
+        targets = (target for _, target in corpus.stream("train"))
+        return Vocabulary.train(sources, targets, self.experiment.data)
+
+    def check_beginning(self) -> None:
+        """Checks that this run can begin with `init_from`, or did.
+
+        Raises:
+            UserError: If that is an ensemble or cuts text in another way, or this run has begun
+                with other weights.
+        """
+        if not self.init_from:
+            return
+        source = self.init_from
+        if source.members:
+            raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
+        joint = source.experiment.data.joint_vocabulary
+        if joint != self.experiment.data.joint_vocabulary:
+            raise UserError(
+                f"The sub-words of {source.folder} are used, which need --set "
+                f"data.joint_vocabulary={str(joint).lower()}."
+            )
+        began = self.read("experiment.json").get("init_from")
+        if self.checkpoints.steps() and began != self._beginning():
+            raise UserError(
+                f"{self.folder} has begun with {began['run'] if began else 'fresh weights'}, not "
+                f"with {source.folder}. Give this run another --name, or start over with --restart."
+            )
+
+    def _beginning(self) -> dict[str, str] | None:
+        """Returns what `experiment.json` says of the run whose weights this one began with."""
+        if not self.init_from:
+            return None
+        folder = self.init_from.folder.resolve()
+        return {"run": f"{folder.parent.name}/{folder.name}"}
 
     @cached_property
     def records(self) -> Records:
@@ -202,6 +246,9 @@ class Run:
         present = {"versions": versions, "machine": machine()}
         former = self.read("experiment.json") if trained else {}
         record = {**self.settings(), **present, **{k: former[k] for k in present if k in former}}
+        began = self.read("experiment.json").get("init_from") if self.checkpoints.steps() else None
+        if began := began or self._beginning():
+            record["init_from"] = began
         if self.members:
             record["members"] = [member.folder.name for member in self.members]
         write_json(self.work / "experiment.json", record)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import defaults, to_dict
 from dtmt_tf.files import claimed
-from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
-from dtmt_tf.runs.scoring import score, translate, translate_function
+from dtmt_tf.runs.scoring import score
+from dtmt_tf.runs.validator import RunValidator
+from dtmt_tf.runs.weights import take_weights
 from dtmt_tf.training import (
     Limits,
     Outcome,
@@ -27,7 +28,6 @@ from dtmt_tf.training import (
 
 logger = logging.getLogger(__name__)
 
-NUM_SHOWN = 4  # pairs shown at validation
 GONE = (  # what a worker is told when another one is no longer there
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -67,6 +67,9 @@ class Session:
             UserError: If another process has the folder, the run was begun with other settings,
                 memory does not suffice, or another worker is gone.
         """
+        source = self.run.init_from
+        if source and source.folder.resolve() == self.run.folder.resolve():
+            raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
         if not self.chief:
             return self._guarded()
         with claimed(self.run.folder):
@@ -76,6 +79,7 @@ class Session:
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
+        self.run.check_beginning()
         # a scorer that fails should do so before the first update
         score(self.run, ["text"], ["text"])
         if training.deterministic:
@@ -101,12 +105,14 @@ class Session:
         training_set = training_set or run.training_set()
         with strategy.scope():
             model = run.build_model()
-        step = TrainingStep(model, run.experiment.training, strategy)
-        data = run.experiment.data
-        summaries = Summaries(run.work / "tensorboard", model) if self.chief else None
-        if "validation" not in run.corpus.sizes:
+        if run.init_from and not run.checkpoints.steps():
+            take_weights(model, run.init_from)
+        experiment = run.experiment
+        step = TrainingStep(model, experiment.training, strategy)
+        validator = RunValidator(run, model)
+        if not validator.scores:
             logger.warning("No validation pairs: no BLEU, no early stopping.")
-        elif run.experiment.evaluation.tokenize == "auto" and not data.target_language:
+        elif experiment.evaluation.tokenize == "auto" and not experiment.data.target_language:
             logger.warning(
                 "BLEU counts words between blanks and punctuation (13a). For languages without "
                 "blanks, such as Chinese, set data.target_language."
@@ -114,16 +120,15 @@ class Session:
         trainer = Trainer(
             step,
             training_set,
+            BatchPlan.of(
+                experiment.data, training_set.lengths, step.slices, experiment.training.seed
+            ),
             run.checkpoints,
-            summaries,
-            self._validation(model),
-            lambda at: self._inspect(model, summaries, at),
-            to_dict(run.experiment),
-            defaults(type(run.experiment.model)),
-            self._texts,
-            data.max_length,
-            data.max_tokens_per_batch,
-            self.limits,
+            validator,
+            settings=to_dict(experiment),
+            defaults=defaults(type(experiment.model)),
+            summaries=Summaries(run.work / "tensorboard", model) if self.chief else None,
+            limits=self.limits,
         )
         done = trainer.restore()
         if self.chief:
@@ -139,52 +144,3 @@ class Session:
         outcome = trainer.run()
         wait_for_all(strategy)
         return outcome
-
-    def _validation(self, model: TranslationModel) -> Any:
-        """Returns what scores the validation split, if there is one, by the present weights."""
-        run = self.run
-        if "validation" not in run.corpus.sizes:
-            return None
-        function = translate_function(run, model)
-        sources, references = run.corpus.lines("validation")
-
-        def validate() -> tuple[dict[str, float], list[tuple[str, str, str]]]:
-            translations = translate(run, sources, function, "validation")
-            scores = score(run, translations, references)
-            values = {"bleu": scores.bleu, "chrf": scores.chrf}
-            if scores.exact_match is not None:
-                values["exact_match"] = scores.exact_match
-            rows = zip(sources, references, translations, strict=True)
-            return values, list(rows)[:NUM_SHOWN]
-
-        return validate
-
-    def _texts(self, source_ids: Any, target_ids: Any) -> list[tuple[str, str]]:
-        """Returns the pairs of a batch."""
-        subwords = self.run.vocabulary.source, self.run.vocabulary.target
-        sides = [
-            [text.decode("utf-8", "replace") for text in side.decode(tf.constant(ids)).numpy()]
-            for side, ids in zip(subwords, (source_ids, target_ids), strict=True)
-        ]
-        return list(zip(*sides, strict=True))
-
-    def _inspect(self, model: TranslationModel, summaries: Summaries | None, step: int) -> None:
-        """Writes gate means and attention of the first pairs."""
-        if summaries is None:
-            return
-        run = self.run
-        subwords = run.vocabulary.source, run.vocabulary.target
-        ids = [  # as long as training reads them: attention of all steps takes memory
-            side.encode(tf.constant(lines))[:, : run.experiment.data.max_length]
-            for lines, side in zip(
-                run.corpus.lines(run.shown_split, NUM_SHOWN), subwords, strict=True
-            )
-        ]
-        gates, attention = model.inspect(ids[0].to_tensor(), ids[1].to_tensor())
-        words = [
-            [text.decode() for text in side.tokenizer.id_to_string(ids[k][row]).numpy()]
-            for row in range(ids[0].nrows())
-            for k, side in enumerate(subwords)
-        ]
-        values = {name: float(value) for name, value in gates.items()}
-        summaries.inspection(step, values, attention.numpy(), words)

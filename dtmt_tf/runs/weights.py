@@ -1,11 +1,18 @@
-"""The weights of a run that count, in its model."""
+"""The weights of a run that count: in its own model, or as another's first ones."""
 
 from __future__ import annotations
 
+import logging
+
+import numpy as np
+
+from dtmt_tf.errors import UserError
 from dtmt_tf.models import Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
 from dtmt_tf.training import load_weights
+
+logger = logging.getLogger(__name__)
 
 
 def best_model(run: Run) -> tuple[TranslationModel, list[int]]:
@@ -19,12 +26,67 @@ def best_model(run: Run) -> tuple[TranslationModel, list[int]]:
         found = [best_model(member) for member in run.members]
         ensemble = Ensemble([model for model, _ in found])
         return ensemble, [step for _, steps in found for step in steps]
+    weights, steps = best_weights(run)
+    model = run.build_model()
+    load_weights(model, weights)
+    return model, steps
+
+
+def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
+    """Returns the weights that count by path, and the steps they are the mean of.
+
+    Raises:
+        UserError: If there is no checkpoint.
+    """
     training, newest = run.experiment.training, run.newest()
     history, steps = newest.history, [newest.step]
     if training.average == "best":
         steps = run.checkpoints.best(training.average_count, history) or steps
     elif training.average == "last":
         steps = run.checkpoints.last(training.average_count, history) or steps
-    model = run.build_model()
-    load_weights(model, run.checkpoints.average(steps))
-    return model, steps
+    return run.checkpoints.average(steps), steps
+
+
+def take_weights(model: TranslationModel, source: Run) -> list[str]:
+    """Gives a new model those weights of a trained run that match by name and shape.
+
+    Names are compared without their first part, which is the kind of model.
+
+    Args:
+        model: The model.
+        source: The run.
+
+    Returns:
+        Paths of the weights that stay as they were.
+
+    Raises:
+        UserError: If none matches, or the run has no checkpoint.
+    """
+    weights, steps = best_weights(source)
+    theirs = {_without_kind(path): value for path, value in weights.items()}
+    new, taken = [], 0
+    for variable in model.trainable_variables:
+        value = theirs.get(_without_kind(variable.path))
+        if value is not None and value.shape == tuple(variable.shape):
+            variable.assign(value)
+            taken += 1
+        else:
+            new.append(variable.path)
+    if not taken:
+        raise UserError(
+            f"No weight of {source.folder} has name and shape of one of this model. Its settings: "
+            f"{source.work / 'experiment.json'}"
+        )
+    logger.info(
+        "%s of %s weights are those of %s, the mean of updates %s. New are: %s",
+        taken,
+        taken + len(new),
+        source.folder,
+        ", ".join(map(str, steps)),
+        ", ".join(new) or "none",
+    )
+    return new
+
+
+def _without_kind(path: str) -> str:
+    return path.partition("/")[2]

@@ -1,4 +1,4 @@
-"""Adam that is given gradients already summed over replicas."""
+"""Optimisers that are given gradients already summed over replicas."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import keras
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
-from dtmt_tf.training.schedule import DTMTSchedule
+from dtmt_tf.training.schedule import make_schedule
 
 
-class ReducedAdam(keras.optimizers.Adam):
-    """Keras's Adam without its own sum over replicas, in one pass over each weight.
+class Reduced:
+    """A Keras optimiser without its own sum over replicas, in one pass over each weight.
 
     Clipping by the norm of the whole gradient needs the sum first, so the training step makes it;
-    Keras would clip each replica's part and then sum. Keras's epsilon is TensorFlow's: added to the
-    uncorrected root, `lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)`, as the paper's code has
-    it.
+    Keras would clip each replica's part and then sum. Comes before the Keras class in the bases.
 
     Attributes:
         averages: With `ema_decay`, the moving average of each weight: after update t, a share
@@ -26,19 +24,17 @@ class ReducedAdam(keras.optimizers.Adam):
             are soon forgotten. Else empty.
     """
 
-    def __init__(self, training: TrainingConfig) -> None:
-        super().__init__(
-            learning_rate=DTMTSchedule(training),
-            beta_1=training.adam_beta_1,
-            beta_2=training.adam_beta_2,
-            epsilon=training.adam_epsilon,
-        )
+    iterations: Any
+
+    def __init__(self, training: TrainingConfig, **options: Any) -> None:
+        options["learning_rate"] = make_schedule(training)
+        super().__init__(**options)
         self.decay = training.ema_decay
         self.averages: list[tf.Variable] = []
 
     def build(self, variables: Sequence[Any]) -> None:
         """Makes the moments, and the averages if there are to be any."""
-        super().build(variables)
+        super().build(variables)  # type: ignore[misc]
         if self.decay:
             self.averages = [tf.Variable(v.value, trainable=False) for v in variables]
 
@@ -50,40 +46,104 @@ class ReducedAdam(keras.optimizers.Adam):
             variables: The weights, as many.
             rate: Learning rate, a scalar.
         """
-        self._backend_update_step(gradients, variables, rate)
-        self._iterations.assign_add(1)
+        self._backend_update_step(gradients, variables, rate)  # type: ignore[attr-defined]
+        self.iterations.assign_add(1)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Updates one weight, its two moments and its average by TensorFlow's fused kernels."""
-        k = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, tf.float32)
+        """Updates one weight, its two moments and its average."""
+        k = self._get_variable_index(variable)  # type: ignore[attr-defined]
         still = tf.equal(learning_rate, 0.0)
-        applied = tf.raw_ops.ResourceApplyAdam(
-            var=_handle(variable),
-            m=_handle(self._momentums[k]),
-            v=_handle(self._velocities[k]),
-            beta1_power=self.beta_1**step,
-            beta2_power=self.beta_2**step,
-            lr=learning_rate,
-            beta1=tf.where(still, 1.0, self.beta_1),
-            beta2=tf.where(still, 1.0, self.beta_2),
-            epsilon=self.epsilon,
-            grad=gradient,
-        )
+        applied = self.apply(k, gradient, variable, learning_rate, still)
         if self.averages:
+            step = tf.cast(self.iterations + 1, tf.float32)
             kept = tf.minimum(self.decay, (1 + step) / (10 + step))
-            average = _handle(self.averages[k])
+            average = handle(self.averages[k])
             with tf.control_dependencies([applied]):
-                new = tf.raw_ops.ReadVariableOp(resource=_handle(variable), dtype=tf.float32)
+                new = tf.raw_ops.ReadVariableOp(resource=handle(variable), dtype=tf.float32)
                 old = tf.raw_ops.ReadVariableOp(resource=average, dtype=tf.float32)
             share = tf.where(still, 0.0, 1 - kept)
             change = tf.math.multiply_no_nan(new - old, share)
             tf.raw_ops.AssignAddVariableOp(resource=average, value=change)
 
+    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
+        """Updates weight number k and its moments by one of TensorFlow's fused kernels.
+
+        Args:
+            k: Its place among the weights.
+            gradient: Of the weight.
+            variable: The weight.
+            rate: Learning rate.
+            still: Whether that is 0, and the moments must stay as they are.
+
+        Returns:
+            The operation.
+        """
+        raise NotImplementedError
+
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
         return grads_and_vars
 
 
-def _handle(variable: Any) -> Any:
+class ReducedAdam(Reduced, keras.optimizers.Adam):
+    """Adam.
+
+    Keras's epsilon is TensorFlow's: added to the uncorrected root,
+    `lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)`, as the paper's code has it.
+    """
+
+    def __init__(self, training: TrainingConfig) -> None:
+        super().__init__(
+            training,
+            beta_1=training.adam_beta_1,
+            beta_2=training.adam_beta_2,
+            epsilon=training.adam_epsilon,
+        )
+
+    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
+        """See `Reduced.apply`."""
+        step = tf.cast(self.iterations + 1, tf.float32)
+        return tf.raw_ops.ResourceApplyAdam(
+            var=handle(variable),
+            m=handle(self._momentums[k]),
+            v=handle(self._velocities[k]),
+            beta1_power=self.beta_1**step,
+            beta2_power=self.beta_2**step,
+            lr=rate,
+            beta1=tf.where(still, 1.0, self.beta_1),
+            beta2=tf.where(still, 1.0, self.beta_2),
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
+
+class ReducedAdadelta(Reduced, keras.optimizers.Adadelta):
+    """Adadelta (Zeiler, 2012): `sqrt(d + eps) / sqrt(v + eps) * gradient`, times the rate.
+
+    v and d are the decaying means of squared gradients and of squared steps. Its authors know no
+    rate: `training.schedule=constant training.learning_rate=1`.
+    """
+
+    def __init__(self, training: TrainingConfig) -> None:
+        super().__init__(training, rho=training.adadelta_rho, epsilon=training.adadelta_epsilon)
+
+    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
+        """See `Reduced.apply`."""
+        return tf.raw_ops.ResourceApplyAdadelta(
+            var=handle(variable),
+            accum=handle(self._accumulated_grads[k]),
+            accum_update=handle(self._accumulated_delta_vars[k]),
+            lr=rate,
+            rho=tf.where(still, 1.0, self.rho),
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
+
+def make_optimizer(training: TrainingConfig) -> Any:
+    """Returns the optimiser that `training.optimizer` names."""
+    return {"adam": ReducedAdam, "adadelta": ReducedAdadelta}[training.optimizer](training)
+
+
+def handle(variable: Any) -> Any:
     """The resource behind a variable of Keras or TensorFlow."""
     return (variable.value if isinstance(variable, keras.Variable) else variable).handle

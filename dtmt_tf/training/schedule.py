@@ -1,7 +1,8 @@
-"""Learning-rate schedule (17) of the paper."""
+"""Learning-rate schedules: what an update multiplies its step by."""
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import keras
@@ -10,21 +11,34 @@ from keras import ops
 from dtmt_tf.config import TrainingConfig
 
 
-class DTMTSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, plateau, exponential decay; made for n synchronous replicas.
-
-        lr(t) = lr0 * min(1 + t (n - 1) / (n p),  n,  n (2n)^((s - n t) / (e - s)))
-
-    (Meng and Zhang, 2019, Eq. (17).) t counts updates from 0. The peak n lr0 is reached at t = n p,
-    decay starts at t = s / n and passes lr0 / 2 at t = e / n. n is a setting of its own: it keeps
-    the paper's rates on whatever number of devices is present.
+class Schedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
+    """The rate of each update, t, counted from 0.
 
     Args:
-        training: lr0, n, p, s, e and the floor below which the rate does not fall.
+        training: The settings, `training.*`.
     """
 
     def __init__(self, training: TrainingConfig) -> None:
         self.training = training
+
+    @abc.abstractmethod
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of update `step`, a float32 scalar."""
+
+    @abc.abstractmethod
+    def phases(self) -> str:
+        """Says how the rate goes, in half a line."""
+
+
+class DTMTSchedule(Schedule):
+    """Linear warm-up, plateau, exponential decay; made for n synchronous replicas.
+
+        lr(t) = lr0 * min(1 + t (n - 1) / (n p),  n,  n (2n)^((s - n t) / (e - s)))
+
+    (Meng and Zhang, 2019, Eq. (17).) The peak n lr0 is reached at t = n p, decay starts at
+    t = s / n and passes lr0 / 2 at t = e / n. n is a setting of its own: it keeps the paper's rates
+    on whatever number of devices is present. Below `learning_rate_floor` the rate does not fall.
+    """
 
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
@@ -37,3 +51,84 @@ class DTMTSchedule(keras.optimizers.schedules.LearningRateSchedule):
         decay = n * ops.power(2 * n, (s - n * t) / (e - s))
         rate = self.training.learning_rate * ops.minimum(ops.minimum(warmup, n), decay)
         return ops.maximum(rate, self.training.learning_rate_floor)
+
+    def phases(self) -> str:
+        """Says how the rate goes, in half a line."""
+        training, n = self.training, self.training.schedule_replicas
+        return (
+            f"{training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
+            f"{n * training.schedule_warmup:,}, falling from "
+            f"{training.schedule_decay_start // n:,}, {training.learning_rate / 2:.1e} at "
+            f"{training.schedule_decay_end // n:,}"
+        )
+
+
+class ConstantSchedule(Schedule):
+    """`learning_rate` at every update."""
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of update `step`, a float32 scalar."""
+        return ops.convert_to_tensor(self.training.learning_rate, "float32")
+
+    def phases(self) -> str:
+        """Says how the rate goes, in half a line."""
+        return f"{self.training.learning_rate:.1e}"
+
+
+class InverseSqrtSchedule(Schedule):
+    """Linear warm-up, then decay by the root of the number of updates.
+
+        lr(t) = peak * min((t + 1) / w,  sqrt(w / (t + 1)))
+
+    (Vaswani et al., 2017, Eq. (3), whose `d^-0.5 w^-0.5` is the peak.)
+    """
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of update `step`, a float32 scalar."""
+        update = ops.cast(step, "float32") + 1
+        w = float(self.training.warmup_updates)
+        return self.training.peak_learning_rate * ops.minimum(update / w, ops.sqrt(w / update))
+
+    def phases(self) -> str:
+        """Says how the rate goes, in half a line."""
+        training = self.training
+        return (
+            f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, "
+            f"{training.peak_learning_rate / 2:.1e} at {4 * training.warmup_updates:,}"
+        )
+
+
+class PeakSchedule(Schedule):
+    """Linear warm-up in w updates, plateau, exponential decay from update s to update e.
+
+    lr(t) = peak * min((t + 1) / w,  (final / peak)^(clip((t - s) / (e - s), 0, 1)))
+    """
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of update `step`, a float32 scalar."""
+        training, t = self.training, ops.cast(step, "float32")
+        s, e = float(training.decay_start_updates), float(training.decay_end_updates)
+        warmup = (t + 1) / float(training.warmup_updates)
+        ratio = training.final_learning_rate / training.peak_learning_rate
+        decay = ops.power(ratio, ops.clip((t - s) / (e - s), 0.0, 1.0))
+        return training.peak_learning_rate * ops.minimum(warmup, decay)
+
+    def phases(self) -> str:
+        """Says how the rate goes, in half a line."""
+        training = self.training
+        return (
+            f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, falling from "
+            f"{training.decay_start_updates:,}, {training.final_learning_rate:.1e} at "
+            f"{training.decay_end_updates:,}"
+        )
+
+
+def make_schedule(training: TrainingConfig) -> Schedule:
+    """Returns the schedule that `training.schedule` names."""
+    kinds: dict[str, type[Schedule]] = {
+        "dtmt": DTMTSchedule,
+        "constant": ConstantSchedule,
+        "inverse_sqrt": InverseSqrtSchedule,
+        "peak": PeakSchedule,
+    }
+    return kinds[training.schedule](training)

@@ -16,16 +16,16 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.training.loss import disagreement, smoothed_cross_entropy
-from dtmt_tf.training.optimizer import ReducedAdam
+from dtmt_tf.training.optimizer import make_optimizer
 from dtmt_tf.training.strategy import worker_number
 
 
 class Update(NamedTuple):
     """What an update reports."""
 
-    loss: tf.Tensor  # per word: smoothed cross entropy minus its constant, and R-Drop's part
-    cross_entropy: tf.Tensor  # plain, per word, in nats; its exp is the perplexity
-    tokens: tf.Tensor  # target words, <eos> included
+    loss: tf.Tensor  # per token: smoothed cross entropy minus its constant, and R-Drop's part
+    cross_entropy: tf.Tensor  # plain, per token, in nats; its exp is the perplexity
+    tokens: tf.Tensor  # of the target, <eos> included
     learning_rate: tf.Tensor
     gradient_norms: tf.Tensor  # [number of weights], before clipping
     finite: tf.Tensor  # whether loss and gradients were; if not, no weight has changed
@@ -33,12 +33,13 @@ class Update(NamedTuple):
 
 
 class TrainingStep:
-    """Gradient of a whole batch, however it is divided, then one clipped Adam update.
+    """Gradient of a whole batch, however it is divided, then one clipped update.
 
     The batch is cut into `replicas * accumulation_steps` slices, slice k taking every n-th row from
-    row k; each replica works through its slices one after the other. Losses, word counts and
-    gradients are summed over slices and replicas, then divided by the number of words, then
-    clipped: the update does not depend on how the batch was divided, even where slices are ragged.
+    row k; each replica works through its slices one after the other. Losses, token counts and
+    gradients are summed over slices and replicas, then divided by the number of target tokens, or
+    of sentences (`training.loss_unit`), then clipped: the update does not depend on how the batch
+    was divided, even where slices are ragged.
     (The authors average per-replica means instead; see ARCHITECTURE.md.) Dropout masks depend on
     the seed, the step and the slice alone.
 
@@ -64,7 +65,7 @@ class TrainingStep:
         self.own_slices = len(strategy.extended.worker_devices) * training.accumulation_steps
         self.first_slice = worker_number(strategy) * self.own_slices
         with strategy.scope():
-            self.optimizer = ReducedAdam(training)
+            self.optimizer = make_optimizer(training)
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
         # rounded once a slice, where they are used at all
@@ -175,11 +176,12 @@ class TrainingStep:
                 parallel_iterations=1,
             )
         totals = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, tf.identity(stop)))
-        (loss, cross_entropy, tokens, gradients), stops = totals
-        norms = tf.stack([tf.norm(gradient) for gradient in gradients]) / tokens
+        (loss, cross_entropy, tokens, sentences, gradients), stops = totals
+        units = {"tokens": tokens, "sentences": sentences}[self.training.loss_unit]
+        norms = tf.stack([tf.norm(gradient) for gradient in gradients]) / units
         norm = tf.norm(norms)
         finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm) / tokens
+        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm) / units
         scale = tf.where(finite, scale, 0.0)
         rate = tf.identity(self.optimizer.learning_rate) * factor
         self.optimizer.update(
@@ -190,7 +192,7 @@ class TrainingStep:
         return Update(loss / tokens, cross_entropy / tokens, tokens, rate, norms, finite, stops)
 
     def slice_sums(self, source_ids: Any, target_ids: Any, k: Any, step: Any) -> Any:
-        """Returns loss, cross entropy, words and gradients of slice k, all summed over words.
+        """Returns loss, cross entropy, tokens, sentences and gradients of slice k, all sums.
 
         Args:
             source_ids: This worker's share of the batch, `[B, S]`.
@@ -219,6 +221,7 @@ class TrainingStep:
             loss,
             tf.reduce_sum(plain) / passes,
             tf.cast(tf.size(losses) / passes, tf.float32),
+            tf.cast(tf.shape(target_ids)[0] / passes, tf.float32),
             [tf.convert_to_tensor(gradient) for gradient in gradients],
         )
 

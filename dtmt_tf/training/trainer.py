@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,49 +20,24 @@ from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
+from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
-from dtmt_tf.training.step import TrainingStep
+from dtmt_tf.training.step import TrainingStep, Update
+from dtmt_tf.training.stopping import Limits, Outcome, Stop, finished
 from dtmt_tf.training.strategy import worker_number
 from dtmt_tf.training.summaries import Summaries
+from dtmt_tf.training.validator import Validator
 
 logger = logging.getLogger(__name__)
 
-Samples = list[tuple[str, str, str]]  # source, reference, translation
-
-
-OUT_OF_TIME = 124  # the exit code that `timeout` has
 LOWER_RATE = 0.5  # after `max_bad_steps`
 SMALLER = (
     "Halve data.max_tokens_per_batch and double training.accumulation_steps: an update reads as "
     "much, in less memory. Or lower data.max_length."
 )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How training ended.
-
-    Args:
-        step: Updates done.
-        exit_code: 0 if it came to its end, 128 and a signal's number, or `OUT_OF_TIME`.
-    """
-
-    step: int
-    exit_code: int
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a session of training may do, whatever its experiment.
-
-    Args:
-        max_seconds: After so long it stops as by a signal.
-        allow_changes: Settings in which a checkpoint may differ: `section.name`.
-    """
-
-    max_seconds: float = math.inf
-    allow_changes: Sequence[str] = ()
+FIXED = "training.optimizer"  # what no change is allowed of: its state would be another's
+BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
 
 
 class Trainer:
@@ -77,15 +49,12 @@ class Trainer:
     Args:
         step: Makes the updates.
         training_set: Gives the batches.
+        plan: Their order.
         checkpoints: Where state is kept.
-        summaries: Where TensorBoard reads; none on workers that are not the chief.
-        validate: Returns scores (with "bleu") and sample translations of the present weights.
-        inspect: Writes gate statistics and attention of the present weights for a step.
+        validator: Scores and shows the present weights.
         settings: The whole experiment as plain values; a run resumes only under equal ones.
         defaults: What stands for those that a checkpoint of an earlier version does not have.
-        texts: Returns the pairs that a batch's source and target ids stand for.
-        max_length: Longest training pair, in sub-words.
-        max_tokens: Padded positions of one slice of a batch.
+        summaries: Where TensorBoard reads; none on workers that are not the chief.
         limits: Of this session.
     """
 
@@ -93,30 +62,23 @@ class Trainer:
         self,
         step: TrainingStep,
         training_set: TrainingSet,
+        plan: BatchPlan,
         checkpoints: CheckpointFolder,
-        summaries: Summaries | None,
-        validate: Callable[[], tuple[dict[str, float], Samples]] | None,
-        inspect: Callable[[int], None],
+        validator: Validator,
+        *,
         settings: Mapping[str, Any],
         defaults: Mapping[str, Any],
-        texts: Callable[[Any, Any], list[tuple[str, str]]],
-        max_length: int,
-        max_tokens: int,
-        limits: Limits = Limits(),
+        summaries: Summaries | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.update = step
         self.training_set = training_set
         self.training: TrainingConfig = step.training
+        self.plan = plan
         self.checkpoints = checkpoints
+        self.validator = validator
         self.summaries = summaries
-        self.validate = validate
-        self.inspect = inspect
-        self.texts = texts
-        self.max_length = max_length
-        self.limits = limits
-        self.plan = BatchPlan(
-            training_set.lengths, max_length, max_tokens, step.slices, self.training.seed
-        )
+        self.limits = limits or Limits()
         # What the position in the data stands on, beside the settings.
         conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
         self.settings = {**settings, "conditions": conditions}
@@ -125,8 +87,8 @@ class Trainer:
         self.step = 0
         self.rate_factor = 1.0
         self.bad_steps = 0
-        self._clock = _Clock()
-        self._exit_code = 0
+        self._clock = Clock()
+        self._saved_at = time.monotonic()
 
     def restore(self) -> int:
         """Loads the newest sound checkpoint, if there is one; returns the number of updates done.
@@ -150,6 +112,11 @@ class Trainer:
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {names}"
             )
+        if any(row.startswith(FIXED) for row in changes):
+            raise UserError(
+                f"{FIXED} can not change in a run, as the state of one is nothing to another. "
+                "--init-from begins a new run with this one's weights."
+            )
         for row in changes:
             logger.warning("Going on with a change: %s", row)
         self._take_over(checkpoint)
@@ -160,10 +127,11 @@ class Trainer:
         self.history = [dict(record) for record in checkpoint.history]
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
-        self._clock = _Clock(checkpoint.seconds, checkpoint.tokens)
+        self._clock = Clock(checkpoint.seconds, checkpoint.tokens)
 
     def save(self) -> None:
         """Writes a checkpoint of the present state."""
+        self._saved_at = time.monotonic()
         if self.summaries is None:
             return
         self.checkpoints.save(
@@ -192,47 +160,37 @@ class Trainer:
         logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
             "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",
             len(rows),
-            self.max_length,
+            self.plan.max_length,
             SMALLER,
         )
         try:
             with no_more_than_there_is():
-                ids = tf.fill([len(self.update.take(rows)), self.max_length], UNK_ID)
+                ids = tf.fill([len(self.update.take(rows)), self.plan.max_length], UNK_ID)
                 self.update.rehearse(ids, ids)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
                 f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
-                f"{self.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
+                f"{self.plan.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
             ) from error
 
     def run(self) -> Outcome:
         """Trains from the present step.
 
         Side effects:
-            Writes checkpoints and summaries. SIGINT and SIGTERM, and the end of the time there is,
-            end the loop after the update or validation in flight, with a checkpoint; a second
-            signal ends the process at once.
+            Writes checkpoints and summaries. SIGINT, SIGTERM and SIGHUP, and the end of the time
+            there is, end the loop after the update or validation in flight, with a checkpoint; a
+            second signal ends the process at once.
         """
-        former = {number: signal.signal(number, self._stop) for number in STOPPING}
-        try:
-            return self._loop()
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
+        with Stop(self.limits.max_seconds) as stop:
+            self._loop(stop)
+        return Outcome(self.step, stop.exit_code)
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self._exit_code:
-            raise KeyboardInterrupt
-        self._exit_code = 128 + number
-
-    def _loop(self) -> Outcome:
+    def _loop(self, stop: Stop) -> None:
         training = self.training
-        end = time.monotonic() + self.limits.max_seconds
         if not self.step and not self.checkpoints.steps():
             self.save()  # a disk that is full says so now, and there is a state to go back to
         batches = self._batches()
-        clock = self._clock
-        clock.resume()
+        self._clock.resume()
         with tqdm(
             total=training.max_steps,
             initial=self.step,
@@ -246,45 +204,54 @@ class Trainer:
         ) as bar:
             if self.step and self._validation_is_due():  # stopped between saving and scoring
                 self._validate(bar, float("nan"))
-                clock.resume()
             stopped = False
             while not self.finished() and not stopped:
-                if time.monotonic() >= end and not self._exit_code:
-                    self._exit_code = OUT_OF_TIME
-                if self._exit_code and self.update.alone:
+                if stop.requested() and self.update.alone:
                     break
                 batch = next(batches)
-                update = self.update(*batch, self.rate_factor, bool(self._exit_code))
+                update = self.update(*batch, self.rate_factor, stop.requested())
                 self.step += 1
-                clock.count(int(update.tokens))
+                self._clock.count(int(update.tokens))
                 stopped = float(update.stops) > 0  # all workers see it after the same update
                 loss = float(update.loss)
                 if update.finite:
                     self.bad_steps = 0
                 elif self._goes_back(bar, batch, loss):
-                    batches, clock = self._batches(), self._clock
+                    batches = self._batches()
                     bar.reset()
                     bar.update(self.step)
-                    clock.resume()
+                    self._clock.resume()
                     continue
-                bar.set_postfix_str(
-                    f"loss {loss:.3f} lr {float(update.learning_rate):.1e} {clock.rate:.0f} tok/s",
-                    refresh=False,
-                )
-                bar.update()
-                if self.summaries and self.step % training.log_steps == 0:
-                    self.summaries.update(self.step, update, clock.rate)
+                self._show(bar, update, loss)
                 if self._validation_is_due():
                     self.save()
                     self._validate(bar, loss)
-                    clock.resume()
+                elif self._checkpoint_is_due():
+                    self.save()
+                    self._clock.resume()
         if stopped:
-            self._exit_code = self._exit_code or 128 + signal.SIGTERM
-        if self._exit_code and self.checkpoints.steps()[-1:] != [self.step]:
+            stop.exit_code = stop.exit_code or 128 + signal.SIGTERM
+        if stop.exit_code and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
         if self.finished() and self.step < training.max_steps:
-            logger.info("No better BLEU in %d validations: ended early.", training.patience)
-        return Outcome(self.step, self._exit_code)
+            logger.info(
+                "No better %s in %d validations: ended early.",
+                BETTER[training.stop_on],
+                training.patience,
+            )
+
+    def _show(self, bar: tqdm, update: Update, loss: float) -> None:
+        """Tells of an update."""
+        rate, speed = float(update.learning_rate), self._clock.rate
+        bar.set_postfix_str(f"loss {loss:.3f} lr {rate:.1e} {speed:.0f} tok/s", refresh=False)
+        bar.update()
+        if self.summaries and self.step % self.training.log_steps == 0:
+            self.summaries.update(self.step, update, speed)
+
+    def _checkpoint_is_due(self) -> bool:
+        """Whether the last checkpoint is `checkpoint_minutes` old."""
+        minutes = self.training.checkpoint_minutes
+        return bool(minutes) and time.monotonic() - self._saved_at >= 60 * minutes
 
     def _batches(self) -> Iterator[Batch]:
         dataset = self.training_set.batches(
@@ -310,7 +277,7 @@ class Trainer:
             "step": self.step,
             "loss": str(loss),
             "first_non_finite": tensor,
-            "pairs": self.texts(*batch),
+            "pairs": self.validator.texts(*batch),
         }
         write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
         self.bad_steps += 1
@@ -339,11 +306,11 @@ class Trainer:
         return due and all(record["step"] != self.step for record in self.history)
 
     def _validate(self, bar: tqdm, loss: float) -> None:
-        record: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
-        if self.validate is not None:
+        entry: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
+        if self.validator.scores:
             with self.update.averaged():
-                scores, samples = self.validate()
-            record |= scores
+                scores, samples = self.validator.validate()
+            entry |= scores
             if self.summaries:
                 self.summaries.validation(self.step, scores, samples)
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
@@ -354,45 +321,12 @@ class Trainer:
                     f"  translation {translation}",
                 ]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
-        self.history.append(record)
-        self.inspect(self.step)
+        self.history.append(entry)
+        if self.summaries:
+            self.summaries.inspection(self.step, *self.validator.inspect())
         self.save()
+        self._clock.resume()
 
     def finished(self) -> bool:
         """Whether all updates are made, or the best score is `training.patience` old."""
-        return finished(self.training, self.step, self.history if self.validate else [])
-
-
-STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether all updates are made, or the best score is `patience` validations old."""
-    if step >= training.max_steps:
-        return True
-    scores, patience = [record["bleu"] for record in history], training.patience
-    if not patience or len(scores) <= patience:
-        return False
-    return max(scores[-patience:]) <= max(scores[:-patience])
-
-
-class _Clock:
-    """Time spent in updates, words seen, and words per second lately."""
-
-    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
-        self.seconds = seconds
-        self.tokens = tokens
-        self.rate = 0.0
-        self._last = time.perf_counter()
-
-    def count(self, tokens: int) -> None:
-        now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
-        self.seconds += elapsed
-        self.tokens += tokens
-        rate = tokens / elapsed
-        self.rate = 0.9 * self.rate + 0.1 * rate if self.rate else rate
-
-    def resume(self) -> None:
-        """Leaves out the time since the last count."""
-        self._last = time.perf_counter()
+        return finished(self.training, self.step, self.history if self.validator.scores else [])

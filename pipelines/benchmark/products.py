@@ -30,7 +30,7 @@ class Products:
 
         experiment, _ = common.experiment(options)
         units: int = experiment.model.units  # type: ignore[attr-defined]
-        rows = max(1, experiment.data.max_tokens_per_batch // LENGTH)
+        rows = experiment.data.batch_size(LENGTH)
         self.factors: dict[str, Any] = {}
         for m, k, n in (SQUARE, (rows, units, 4 * units)):
             self.factors[f"{m}x{k}x{n}"] = tf.random.uniform([m, k]), tf.random.uniform([k, n])

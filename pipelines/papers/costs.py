@@ -76,7 +76,7 @@ def _seconds(experiment: Experiment) -> float:
     sizes = vocabulary_sizes(experiment)
     step = training_step(experiment, sizes)
     length = min(LENGTH, data.max_length)
-    sentences = max(1, data.max_tokens_per_batch // length) * step.slices
+    sentences = data.batch_size(length) * step.slices
     update = RandomUpdate(step, sizes, sentences, length)
     update.seconds()
     times: list[float] = []

@@ -1,8 +1,10 @@
+import dataclasses
 import hashlib
 
 import numpy as np
 import pytest
 
+from dtmt_tf.config import DataConfig
 from dtmt_tf.data.batch import BatchPlan, bucket_bounds
 
 NOTES = [8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112]
@@ -176,3 +178,14 @@ def test_sentences_of_a_bucket_are_shuffled_before_they_are_cut():
     plan = BatchPlan(np.full(1000, 5), 8, 80, 1, 0)
     spans = [batch.max() - batch.min() for batch in plan.epoch(0)]
     assert np.mean(spans) > 700  # 9 if pairs stayed with their neighbours
+
+
+def test_batches_of_so_many_sentences_have_them_whatever_their_length():
+    lengths = np.array([5] * 7 + [60] * 3)
+    data = DataConfig(max_length=64, max_tokens_per_batch=100, sentences_per_batch=2)
+    plan = BatchPlan.of(data, lengths, slices=2, seed=1)
+    assert set(plan.sizes) == {4}
+    assert sorted(map(len, plan.epoch(0))) == [3, 3, 4]
+    tokens = BatchPlan.of(dataclasses.replace(data, sentences_per_batch=0), lengths, 2, 1)
+    assert tokens.sizes == BatchPlan(lengths, 64, 100, 2, 1).sizes
+    assert (data.batch_size(8), data.batch_size(64)) == (2, 2)

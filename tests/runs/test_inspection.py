@@ -1,4 +1,4 @@
-"""What a session shows of its run."""
+"""What a validator shows of its run."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig
-from dtmt_tf.runs import Session
+from dtmt_tf.runs.validator import RunValidator
 from dtmt_tf.text import Vocabulary
 
 LINES = ["a dog runs in the grass", "two dogs run", "a cat sleeps on a mat"]
@@ -16,30 +16,24 @@ LINES = ["a dog runs in the grass", "two dogs run", "a cat sleeps on a mat"]
 @pytest.mark.parametrize("longest", [5, 400])
 def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     vocabulary = Vocabulary.train(LINES * 5, LINES * 5, DataConfig(source_vocab_size=40))
-    session = Session.__new__(Session)
     lines = LINES, [text * 20 for text in LINES]
-    session.run = SimpleNamespace(
-        corpus=SimpleNamespace(lines=lambda part, count: lines),
+    run = SimpleNamespace(
+        corpus=SimpleNamespace(lines=lambda split, count: lines, sizes={"train": 3}),
         experiment=SimpleNamespace(data=DataConfig(max_length=longest)),
-        shown_split="validation",
+        shown_split="train",
         vocabulary=vocabulary,
     )
-    seen, written = [], []
+    seen = []
 
     def inspect(source, target):
         seen.extend((source, target))
         return {"gate": tf.constant(0.5)}, tf.zeros([len(source), target.shape[1], source.shape[1]])
 
-    session._inspect(
-        SimpleNamespace(inspect=inspect),
-        SimpleNamespace(inspection=lambda *content: written.append(content)),
-        7,
-    )
+    gates, attention, subwords = RunValidator(run, SimpleNamespace(inspect=inspect)).inspect()
     for ids, texts in zip(seen, lines, strict=True):
         whole = vocabulary.source.encode(tf.constant(texts))[:, :longest].to_tensor()
         np.testing.assert_array_equal(ids, whole)
-    ((step, values, attention, words),) = written
-    assert (step, values) == (7, {"gate": 0.5})
+    assert gates == {"gate": 0.5}
     assert attention.shape == (3, seen[1].shape[1], seen[0].shape[1])
     lengths = [np.count_nonzero(ids[row]) for row in range(3) for ids in seen]
-    assert [len(each) for each in words] == lengths and max(lengths) <= longest
+    assert [len(each) for each in subwords] == lengths and max(lengths) <= longest

@@ -6,7 +6,7 @@ import pytest
 
 from dtmt_tf.config import UserError
 from dtmt_tf.training import Limits
-from tests.training.test_trainer import TRAINING, make_trainer, weights_of
+from tests.training.toy_trainer import TRAINING, make_trainer, weights_of
 
 
 def test_averages_that_begin_or_end_in_a_run_leave_its_weights(tmp_path):

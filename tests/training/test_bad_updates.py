@@ -53,7 +53,7 @@ def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
     assert any((a != b).any() for a, b in zip(kept[2], kept[3], strict=True))
     record = json.loads((tmp_path / "bad-step-00000002.json").read_text())
     batch = next(iter(trainer.training_set.batches(trainer.plan, 1, 2).as_numpy_iterator()))
-    assert record["pairs"] == [list(map(list, pair)) for pair in trainer.texts(*batch)]
+    assert record["pairs"] == [list(map(list, pair)) for pair in trainer.validator.texts(*batch)]
     assert record["step"] == 2
     assert record["loss"] == "nan"
 

@@ -1,10 +1,12 @@
-"""Learning-rate schedule (17): golden values and phases."""
+"""Learning-rate schedules: golden values and phases."""
 
 import pytest
 
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training import DTMTSchedule
+from dtmt_tf.training import make_schedule
+from dtmt_tf.training.schedule import DTMTSchedule
 from tests.reference import numpy_dtmt as ref
 
 ZH_EN = TrainingConfig(
@@ -49,3 +51,80 @@ def test_one_replica_has_no_warmup_and_the_floor_holds():
     )
     rates = [float(DTMTSchedule(training)(step)) for step in (0, 100, 200, 10_000)]
     assert rates == pytest.approx([1e-3, 1e-3, 5e-4, 2e-4], rel=1e-5)
+
+
+def rates_of(steps, **settings):
+    schedule = make_schedule(TrainingConfig(**settings))
+    return [float(schedule(step)) for step in steps], schedule.phases()
+
+
+def test_formula_17_is_the_default():
+    assert type(make_schedule(TrainingConfig())) is DTMTSchedule
+
+
+def test_a_constant_rate_stays():
+    rates, phases = rates_of((0, 7, 10**6), schedule="constant", learning_rate=3e-4)
+    assert rates == pytest.approx([3e-4] * 3)
+    assert phases == "3.0e-04"
+
+
+def test_inverse_sqrt_is_that_of_vaswani_et_al():
+    d, w = 512, 4000
+    steps = (0, 99, 3999, 4000, 15_999, 99_999)
+    expected = [d**-0.5 * min((t + 1) ** -0.5, (t + 1) * w**-1.5) for t in steps]
+    rates, phases = rates_of(
+        steps, schedule="inverse_sqrt", peak_learning_rate=(d * w) ** -0.5, warmup_updates=w
+    )
+    assert rates == pytest.approx(expected, rel=1e-5)
+    assert phases == "7.0e-04 at 4,000, 3.5e-04 at 16,000"
+
+
+PEAK = {
+    "schedule": "peak",
+    "peak_learning_rate": 1e-2,
+    "warmup_updates": 10,
+    "decay_start_updates": 100,
+    "decay_end_updates": 300,
+    "final_learning_rate": 1e-4,
+}
+
+
+def test_peak_rises_stays_falls_and_stays():
+    steps = (0, 4, 9, 50, 100, 200, 300, 10**6)
+    rates, phases = rates_of(steps, **PEAK)
+    assert rates == pytest.approx([1e-3, 5e-3, *[1e-2] * 3, 1e-3, *[1e-4] * 2], rel=1e-4)
+    assert phases == "1.0e-02 at 10, falling from 100, 1.0e-04 at 300"
+
+
+def test_peak_can_say_what_formula_17_says():
+    (*rates,), _ = rates_of(
+        (1000, 4000, 8000, 16_000, 32_000),
+        schedule="peak",
+        peak_learning_rate=2e-3,
+        warmup_updates=1000,
+        decay_start_updates=4000,
+        decay_end_updates=32_000,
+        final_learning_rate=5e-4,
+    )
+    assert rates == pytest.approx([2e-3, 2e-3, 1.641e-3, 1.104e-3, 5e-4], rel=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"warmup_updates": 101}, "`training.warmup_updates` should be at most"),
+        ({"decay_end_updates": 100}, "below `training.decay_end_updates`"),
+        ({"final_learning_rate": 2e-2}, "`training.final_learning_rate` should be at most"),
+        ({"schedule": "cosine"}, "`training.schedule` should be dtmt, constant"),
+        ({"optimizer": "sgd"}, "`training.optimizer` should be adam or adadelta"),
+        ({"loss_unit": "words"}, "`training.loss_unit` should be tokens or sentences"),
+        ({"stop_on": "chrf"}, "`training.stop_on` should be bleu or cross_entropy"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(UserError, match=message):
+        TrainingConfig(**PEAK | change)
+
+
+def test_settings_of_a_schedule_that_is_not_used_are_not_looked_at():
+    assert TrainingConfig(warmup_updates=10**9).schedule == "dtmt"

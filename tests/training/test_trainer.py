@@ -1,6 +1,7 @@
 """The loop: bit-exact resume, signals, early stopping, refusals."""
 
 import dataclasses
+import math
 import os
 import shutil
 import signal
@@ -14,7 +15,8 @@ from dtmt_tf.training import (
     Limits,
     memory,
 )
-from tests.training.toy_trainer import DTMT, SHORT, TRAINING, Calls, make_trainer
+from dtmt_tf.training.stopping import Stop
+from tests.training.toy_trainer import DTMT, SHORT, TRAINING, Calls, make_trainer, weights_of
 
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
 
@@ -29,10 +31,6 @@ def after_one(tmp_path_factory):
         return shutil.copytree(made, folder, dirs_exist_ok=True)
 
     return copy
-
-
-def weights_of(trainer):
-    return b"".join(v.numpy().tobytes() for v in trainer.update.model.trainable_variables)
 
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
@@ -71,13 +69,13 @@ def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
     def crash():
         raise RuntimeError("in the middle of the validation")
 
-    first = make_trainer(tmp_path / "crashed", training, validate=crash)
+    first = make_trainer(tmp_path / "crashed", training, scores=crash)
     with pytest.raises(RuntimeError):
         first.run()
-    second = make_trainer(tmp_path / "crashed", training, validate=lambda: ({"bleu": 1.0}, []))
+    second = make_trainer(tmp_path / "crashed", training, scores=lambda: {"bleu": 1.0})
     assert second.restore() == 3
     second.run()
-    whole = make_trainer(tmp_path / "whole", training, validate=lambda: ({"bleu": 1.0}, []))
+    whole = make_trainer(tmp_path / "whole", training, scores=lambda: {"bleu": 1.0})
     whole.run()
     assert [record["step"] for record in second.history] == [3, 6]
     assert weights_of(second) == weights_of(whole)
@@ -111,22 +109,97 @@ def test_training_ends_when_bleu_no_longer_rises(tmp_path, caplog):
     caplog.set_level("INFO")
     scores = iter([1.0, 5.0, 4.0, 5.0, 3.0, 9.0])
     training = dataclasses.replace(TRAINING, validation_steps=2, patience=3)
-    trainer = make_trainer(tmp_path, training, validate=lambda: ({"bleu": next(scores)}, []))
+    trainer = make_trainer(tmp_path, training, scores=lambda: {"bleu": next(scores)})
     outcome = trainer.run()
     assert outcome.step == 10  # the fifth validation is the third without a better one
     assert [record["bleu"] for record in trainer.history] == [1.0, 5.0, 4.0, 5.0, 3.0]
     assert "No better BLEU in 3 validations" in caplog.text
 
 
+def test_training_ends_when_cross_entropy_no_longer_falls(tmp_path, caplog):
+    caplog.set_level("INFO")
+    scores = iter([(1.0, 3.0), (2.0, 2.5), (3.0, 2.6), (4.0, 2.5), (5.0, 2.0)])
+    training = dataclasses.replace(
+        TRAINING, validation_steps=2, patience=2, stop_on="cross_entropy"
+    )
+
+    def score():
+        return dict(zip(("bleu", "cross_entropy"), next(scores), strict=True))
+
+    trainer = make_trainer(tmp_path, training, scores=score)
+    assert trainer.run().step == 8  # the fourth is the second that is no better
+    assert [entry["cross_entropy"] for entry in trainer.history] == [3.0, 2.5, 2.6, 2.5]
+    assert "No better cross entropy in 2 validations" in caplog.text
+    again = make_trainer(tmp_path, training, scores=score)
+    again.restore()
+    assert again.finished()
+
+
+def test_another_optimizer_is_never_accepted(after_one, tmp_path):
+    after_one(tmp_path)
+    changed = dataclasses.replace(SHORT, optimizer="adadelta")
+    limits = Limits(allow_changes=["training.optimizer"])
+    with pytest.raises(UserError, match="can not change in a run.*--init-from"):
+        make_trainer(tmp_path, changed, limits=limits).restore()
+
+
+def test_checkpoints_come_by_time_and_change_nothing(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=6, keep_last=1, validation_steps=4)
+    whole = make_trainer(
+        tmp_path / "none",
+        dataclasses.replace(training, checkpoint_minutes=0),
+        scores=lambda: {"bleu": 1.0},
+    )
+    whole.run()
+    trainer = make_trainer(
+        tmp_path / "often",
+        dataclasses.replace(training, checkpoint_minutes=1e-9),
+        scores=lambda: {"bleu": 1.0},
+    )
+    saved = []
+    save = trainer.checkpoints.save
+    trainer.checkpoints.save = lambda checkpoint: saved.append(checkpoint.step) or save(checkpoint)
+    trainer.run()
+    assert set(saved) == {0, 1, 2, 3, 4, 5, 6}
+    assert trainer.checkpoints.steps() == whole.checkpoints.steps() == [4, 6]
+    assert weights_of(trainer) == weights_of(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number):
+    trainer = make_trainer(tmp_path, SHORT)
+    step = trainer.update.step
+
+    def hung_up(*arguments):
+        os.kill(os.getpid(), number)
+        return step(*arguments)
+
+    trainer.update.step = Calls(step, hung_up)
+    outcome = trainer.run()
+    assert (outcome.step, outcome.exit_code) == (1, 128 + number)
+    assert trainer.checkpoints.steps() == [1]
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def test_what_nohup_ignores_stays_ignored():
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop(math.inf) as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.requested()
+    finally:
+        signal.signal(signal.SIGHUP, former)
+
+
 def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
     training = dataclasses.replace(TRAINING, ema_decay=0.5, max_steps=4, validation_steps=4)
     seen = []
 
-    def validate():
+    def score():
         seen.append(weights_of(trainer))
-        return {"bleu": 1.0}, []
+        return {"bleu": 1.0}
 
-    trainer = make_trainer(tmp_path, training, validate=validate)
+    trainer = make_trainer(tmp_path, training, scores=score)
     weights = [trainer.update.model.trainable_variables[0].numpy()]
     trainer.save = lambda: None
     step = trainer.update.step

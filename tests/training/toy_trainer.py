@@ -8,9 +8,19 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.models import DTMTConfig, TransformerConfig
-from dtmt_tf.training import CheckpointFolder, Limits, Summaries, Trainer, TrainingStep
+from dtmt_tf.training import (
+    CheckpointFolder,
+    Inspection,
+    Limits,
+    Summaries,
+    Trainer,
+    TrainingStep,
+    Validation,
+    Validator,
+)
 from tests.data.toy_corpus import encode_letters, make_records
 
 TRAINING = TrainingConfig(  # every dropout on
@@ -52,30 +62,58 @@ class Recorder:
         return update
 
 
+class ToyValidator(Validator):
+    """Returns scores that a test makes up, where it makes up any."""
+
+    def __init__(self, scores=None):
+        self.scores, self.make = scores is not None, scores
+
+    def validate(self):
+        return Validation(self.make(), [])
+
+    def inspect(self):
+        return Inspection({}, np.zeros((0, 1, 1)), [])
+
+    def texts(self, source_ids, target_ids):
+        return list(zip(source_ids.tolist(), target_ids.tolist(), strict=True))
+
+
 def make_trainer(
-    folder, training=TRAINING, stop_after=None, validate=None, limits=None, model=QUICK
+    folder, training=TRAINING, *, stop_after=None, scores=None, limits=None, model=QUICK
 ):
+    """Makes a trainer.
+
+    Args:
+        folder: Where its files go.
+        training: Its settings.
+        stop_after: So many updates until a SIGINT.
+        scores: Returns the scores of a validation, if there is to be any.
+        limits: Of the session.
+        model: Settings of its model.
+    """
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
         built = model.build(20, 20, training)
     step = Recorder(TrainingStep(built, training, strategy), stop_after)
     records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
     training_set = TrainingSet(records, 16)
+    sections = dict.fromkeys(("model", "data", "decoding", "evaluation"), {})
     return Trainer(
         step,
         training_set,
+        BatchPlan(training_set.lengths, 16, 128, step.slices, training.seed),
         CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
-        Summaries(folder / "tensorboard", built),
-        validate,
-        lambda step: None,
-        {"training": dataclasses.asdict(training)} | dict.fromkeys(
-            ("model", "data", "decoding", "evaluation"), {}),
-        {"training": dataclasses.asdict(TrainingConfig())},
-        lambda source, target: list(zip(source.tolist(), target.tolist(), strict=True)),
-        16,
-        128,
-        limits or Limits(),
-    )  # fmt: skip
+        ToyValidator(scores),
+        settings={"training": dataclasses.asdict(training)} | sections,
+        defaults={"training": dataclasses.asdict(TrainingConfig())},
+        summaries=Summaries(folder / "tensorboard", built),
+        limits=limits or Limits(),
+    )
+
+
+def weights_of(trainer):
+    """All weights as bytes."""
+    return b"".join(v.numpy().tobytes() for v in trainer.update.model.trainable_variables)
 
 
 class Calls:

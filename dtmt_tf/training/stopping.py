@@ -1,0 +1,115 @@
+"""What ends a training: its settings, a signal, the time there is."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from dtmt_tf.config import TrainingConfig
+
+OUT_OF_TIME = 124  # the exit code that `timeout` has
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended.
+
+    Args:
+        step: Updates done.
+        exit_code: 0 if it came to its end, 128 and a signal's number, or `OUT_OF_TIME`.
+    """
+
+    step: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a session of training may do, whatever its experiment.
+
+    Args:
+        max_seconds: After so long it stops as by a signal.
+        allow_changes: Settings in which a checkpoint may differ: `section.name`.
+    """
+
+    max_seconds: float = math.inf
+    allow_changes: Sequence[str] = ()
+
+
+class Stop:
+    """Hears, for as long as it is entered, when to stop: by a signal or at the end of the time.
+
+    A second signal ends the process at once. A signal that the process was started to ignore, as
+    `nohup` does with SIGHUP, stays ignored.
+
+    Args:
+        max_seconds: How long it may last.
+
+    Attributes:
+        exit_code: 0, or what the process should end with.
+    """
+
+    def __init__(self, max_seconds: float) -> None:
+        self.max_seconds = max_seconds
+        self.exit_code = 0
+        self._end = math.inf
+        self._former: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        self._end = time.monotonic() + self.max_seconds
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._former[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    def requested(self) -> bool:
+        """Returns whether it is time to stop."""
+        if not self.exit_code and time.monotonic() >= self._end:
+            self.exit_code = OUT_OF_TIME
+        return bool(self.exit_code)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        if self.exit_code:
+            raise KeyboardInterrupt
+        self.exit_code = 128 + number
+
+
+def _leave_terminal() -> None:
+    """Sends what is written to a terminal, which is gone, nowhere: it would fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None and not stream.closed and stream.isatty():
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether all updates are made, or the best score is `patience` validations old.
+
+    Args:
+        training: The settings.
+        step: Updates done.
+        history: One entry for each validation that scored something.
+    """
+    if step >= training.max_steps:
+        return True
+    sign = {"bleu": 1, "cross_entropy": -1}[training.stop_on]
+    scores = [sign * entry[training.stop_on] for entry in history if training.stop_on in entry]
+    patience = training.patience
+    if not patience or len(scores) <= patience:
+        return False
+    return bool(max(scores[-patience:]) <= max(scores[:-patience]))

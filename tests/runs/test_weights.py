@@ -1,0 +1,101 @@
+"""Initial weights from another run: what matches is taken, the rest said, and refusals."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import with_overrides
+from dtmt_tf.runs import Run, Session
+from dtmt_tf.runs.weights import best_weights, take_weights
+from dtmt_tf.training import make_strategy
+from tests.end_to_end.test_older_artifacts import unpack
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return unpack("run-0.1", tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture
+def source(folder):
+    """A trained run."""
+    return Run.open(folder / "custom" / "older", folder, folder / "cache")
+
+
+def beginner(source, name, *settings):
+    """A run of the same corpus that begins with the weights of another."""
+    experiment, _ = with_overrides(source.experiment, {}, settings)
+    places = source.data_dir, source.cache_dir
+    return Run(experiment, source.folder.parent / name, *places, init_from=source)
+
+
+def test_what_matches_is_taken_and_the_rest_is_named(source):
+    run = beginner(source, "deeper", "model.decoder_depth=2")
+    model = run.build_model()
+    before = {v.path: v.numpy() for v in model.trainable_variables}
+    new = take_weights(model, source)
+    weights, steps = best_weights(source)
+    assert steps == [331]
+    assert new and all("/tgru_1/" in path or "/2/" in path or "tgru" in path for path in new)
+    for variable in model.trainable_variables:
+        expected = before[variable.path] if variable.path in new else weights[variable.path]
+        np.testing.assert_array_equal(variable.numpy(), expected)
+    assert len(model.trainable_variables) - len(new) == len(weights)
+
+
+def test_a_model_of_another_kind_takes_what_has_the_same_name(source):
+    model = beginner(source, "again").build_model()
+    weights, _ = best_weights(source)
+    renamed = {path.replace("dtmt/", "another/", 1): value for path, value in weights.items()}
+    source.checkpoints.average = lambda steps: renamed
+    assert take_weights(model, source) == []
+
+
+def test_a_model_that_shares_nothing_is_refused(source):
+    model = beginner(source, "wider", "model.units=32", "model.embedding_dim=32").build_model()
+    with pytest.raises(UserError, match="No weight of .*older has name and shape"):
+        take_weights(model, source)
+
+
+def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
+    caplog.set_level("INFO")
+    settings = ("training.max_steps=2", "training.validation_steps=1", "data.source_vocab_size=40")
+    strategy = make_strategy(False, ["CPU:0"])
+    run = beginner(source, "tuned", *settings)
+    assert Session(run, strategy).train().exit_code == 0
+    assert "weights are those of" in caplog.text and "New are: none" in caplog.text
+    assert run.vocabulary.fingerprint == source.vocabulary.fingerprint
+    first, *_ = run.newest().history
+    newest = source.newest()
+    assert first["loss"] < 2.5 < newest.history[0]["loss"] + 3  # fresh weights begin above 3
+    noted = json.loads((run.work / "experiment.json").read_text())["init_from"]
+    assert noted == {"run": "custom/older"}
+
+    same = beginner(source, "tuned", *settings)  # goes on: the weights are its own by now
+    assert Session(same, strategy).train().exit_code == 0
+    assert json.loads((run.work / "experiment.json").read_text())["init_from"] == noted
+    assert caplog.text.count("weights are those of") == 1
+    fresh = dataclasses.replace(run.experiment)
+    plain = Run(fresh, run.folder, run.data_dir, run.cache_dir)
+    assert Session(plain, strategy).train().exit_code == 0  # the same without the flag
+    assert json.loads((run.work / "experiment.json").read_text())["init_from"] == noted
+
+
+def test_what_can_not_be_begun_with_is_refused(source):
+    other = shutil.copytree(source.folder, source.folder.parent / "copy")
+    moved = Run.open(other, source.data_dir, source.cache_dir)
+    with pytest.raises(UserError, match="older has begun with fresh weights, not with .*copy"):
+        beginner(moved, "older").check_beginning()
+    apart = beginner(source, "apart", "data.joint_vocabulary=false", "model.tied_embeddings=target")
+    with pytest.raises(UserError, match="data.joint_vocabulary=true"):
+        apart.check_beginning()
+    with pytest.raises(UserError, match="can not begin with itself"):
+        Session(beginner(source, "older"), make_strategy(False, ["CPU:0"])).train(restart=True)
+    assert source.checkpoints.steps() == [331]
+    source.members = [moved]
+    with pytest.raises(UserError, match="is an ensemble"):
+        beginner(source, "united").check_beginning()
