@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from dtmt_tf.config import UserError
+from dtmt_tf.errors import UserError
 from dtmt_tf.training import Limits
 from tests.training.toy_trainer import TRAINING, make_trainer, weights_of
 

@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 
-from dtmt_tf.config import UserError
+from dtmt_tf.errors import UserError
 from dtmt_tf.training import (
     OUT_OF_TIME,
     Limits,
