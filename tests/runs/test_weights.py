@@ -40,7 +40,7 @@ def test_what_matches_is_taken_and_the_rest_is_named(source):
     new = take_weights(model, source)
     weights, steps = best_weights(source)
     assert steps == [331]
-    assert new and all("/tgru_1/" in path or "/2/" in path or "tgru" in path for path in new)
+    assert new and all("tgru" in path for path in new)
     for variable in model.trainable_variables:
         expected = before[variable.path] if variable.path in new else weights[variable.path]
         np.testing.assert_array_equal(variable.numpy(), expected)
@@ -56,7 +56,9 @@ def test_a_model_of_another_kind_takes_what_has_the_same_name(source):
 
 
 def test_a_model_that_shares_nothing_is_refused(source):
-    model = beginner(source, "wider", "model.units=32", "model.embedding_dim=32").build_model()
+    model = beginner(source, "again").build_model()
+    weights, _ = best_weights(source)
+    source.checkpoints.average = lambda steps: {path: np.zeros(999) for path in weights}
     with pytest.raises(UserError, match="No weight of .*older has name and shape"):
         take_weights(model, source)
 
