@@ -1,4 +1,4 @@
-"""The tables of speed, made from the records of benchmark.py."""
+"""The tables of SPEED.md, made from the results of benchmark.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 Record = dict[str, Any]
 Configuration = dict[str, Any]
+CONDITIONS = ("windows", "commit")
 
 
 def section(found: Sequence[Record]) -> str:
@@ -23,24 +24,24 @@ def section(found: Sequence[Record]) -> str:
         _part("One configuration against another, windows in turn", _comparisons(found)),
         _part("The input pipeline alone", _input(of["input"])),
         _part("Export", _export(of["export"])),
-        "\n".join(sorted({f"- {_conditions(record)}" for record in found})),
+        "\n".join(sorted({f"- {_machine(record)}" for record in found})),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _training(found: Sequence[Record]) -> str:
-    head = ("configuration", "parameters", "target words/s: median", "best", "MFLOP a target word",
+    head = ("configuration", "parameters", "target tok/s: median", "best", "MFLOP a target token",
             "GFLOP/s", "of the square product's", "of its own shape's", "peak memory, GiB",
-            "first update after, s", "traced again")  # fmt: skip
+            "first update after, s", "traced again", *CONDITIONS)  # fmt: skip
     lines = []
     for record, one in _configurations(found):
         square, own = (rate["median"] for rate in record["products"].values())
         lines.append((
-            one["name"], f"{one['parameters']:,}", f"{one['rate']['median']:,.0f}",
+            _named(record, one), f"{one['parameters']:,}", f"{one['rate']['median']:,.0f}",
             f"{one['rate']['best']:,.0f}", f"{one['megaflop_per_target_word']:.1f}",
             f"{one['gflops']:.1f}", f"{one['gflops'] / square:.0%}", f"{one['gflops'] / own:.0%}",
             f"{one['peak_memory']:.2f}", f"{sum(one['start'].values()):.1f}",
-            one["traces"]["later"],
+            one["traces"]["later"], *_conditions(record),
         ))  # fmt: skip
     return markdown(head, lines)
 
@@ -48,10 +49,11 @@ def _training(found: Sequence[Record]) -> str:
 def _parts(found: Sequence[Record]) -> str:
     lines: list[Sequence[Any]] = []
     head: tuple[str, ...] = ()
-    for _, one in _configurations(found):
-        head = ("configuration", *one["parts"])
+    for record, one in _configurations(found):
+        head = ("configuration", *one["parts"], *CONDITIONS)
         total = sum(one["parts"].values())
-        lines.append((one["name"], *(f"{100 * s / total:.1f}" for s in one["parts"].values())))
+        shares = (f"{100 * s / total:.1f}" for s in one["parts"].values())
+        lines.append((_named(record, one), *shares, *_conditions(record)))
     return markdown(head, lines)
 
 
@@ -59,7 +61,8 @@ def _growth(record: Record) -> tuple[str, str]:
     table = record["table"]
     title = (f"Milliseconds of an update of {record['name']}, {table['sentences']} sentences, by "
              "transition depth and length of both sides; in brackets, per cent above the fit that "
-             f"is linear in each, at most {table['largest_excess']:.1%}")  # fmt: skip
+             f"is linear in each, at most {table['largest_excess']:.1%}; {record['windows']} "
+             f"windows, commit {record.get('commit', '')}")  # fmt: skip
     lines = [
         (depth, *(f"{1000 * s:,.0f} ({100 * (s / f - 1):+.0f})" for s, f in zip(*row, strict=True)))
         for depth, *row in zip(table["depths"], table["seconds"], table["fit"], strict=True)
@@ -69,40 +72,43 @@ def _growth(record: Record) -> tuple[str, str]:
 
 def _decoding(found: Sequence[Record]) -> str:
     head = ("configuration", "sentences/s: median", "best", "sub-words/s", "one by one, ms: p50",
-            "p95", "first translation after, s", "peak memory, GiB", "traced again")  # fmt: skip
+            "p95", "first translation after, s", "peak memory, GiB", "traced again",
+            *CONDITIONS)  # fmt: skip
     lines = []
-    for _, one in _configurations(found):
+    for record, one in _configurations(found):
         memory = one["peak_memory_by_lines"].items()
         lines.append((
-            one["name"], f"{one['rate']['median']:,.1f}", f"{one['rate']['best']:,.1f}",
+            _named(record, one), f"{one['rate']['median']:,.1f}", f"{one['rate']['best']:,.1f}",
             f"{one['rate']['median'] * one['subwords_per_sentence']:,.0f}",
             *(f"{1000 * seconds:.0f}" for seconds in one["latency"].values()),
             f"{sum(one['start'].values()):.1f}",
             ", ".join(f"{gib:.2f} ({int(lines):,} lines)" for lines, gib in memory),
-            one["traces"]["later"],
+            one["traces"]["later"], *_conditions(record),
         ))  # fmt: skip
     return markdown(head, lines)
 
 
 def _comparisons(found: Sequence[Record]) -> str:
-    head = ("what", "this", "against", "rate of this to that: median", "least", "greatest")
+    head = ("what", "this", "against", "rate of this to that: median", "least", "greatest",
+            *CONDITIONS)  # fmt: skip
     lines = []
     for record in found:
         if ratio := record.get("ratio"):
             that, this = record["configurations"]
             values = (f"{ratio[name]:.3f}" for name in ("median", "worst", "best"))
-            lines.append((record["benchmark"], this["name"], that["name"], *values))
+            names = (_named(record, one) for one in (this, that))
+            lines.append((record["benchmark"], *names, *values, *_conditions(record)))
     return markdown(head, lines)
 
 
 def _input(found: Sequence[Record]) -> str:
-    head = ("configuration", "pairs", "target words/s: median", "best", "cut into sub-words in, s",
-            "peak memory, GiB")  # fmt: skip
+    head = ("configuration", "pairs", "target tok/s: median", "best", "cut into sub-words in, s",
+            "peak memory, GiB", *CONDITIONS)  # fmt: skip
     lines = [
-        (one["name"], f"{one['pairs']:,}", f"{one['rate']['median']:,.0f}",
+        (_named(record, one), f"{one['pairs']:,}", f"{one['rate']['median']:,.0f}",
          f"{one['rate']['best']:,.0f}", f"{one['seconds_to_cut_into_subwords']:.1f}",
-         f"{one['peak_memory']:.2f}")
-        for _, one in _configurations(found)
+         f"{one['peak_memory']:.2f}", *_conditions(record))
+        for record, one in _configurations(found)
     ]  # fmt: skip
     return markdown(head, lines)
 
@@ -110,28 +116,35 @@ def _input(found: Sequence[Record]) -> str:
 def _export(found: Sequence[Record]) -> str:
     starts = ("TensorFlow", "load", "first translation", "second translation")
     head = ("configuration", "parameters", "export, s", "MB", "start of process and TensorFlow, s",
-            "load, s", "first call, s", "second, s", "peak memory when loaded, GiB")  # fmt: skip
+            "load, s", "first call, s", "second, s", "peak memory when loaded, GiB",
+            *CONDITIONS)  # fmt: skip
     lines = [
-        (one["name"], f"{one['parameters']:,}", f"{one['export_seconds']:.1f}",
+        (_named(record, one), f"{one['parameters']:,}", f"{one['export_seconds']:.1f}",
          f"{one['megabytes']:.1f}", *(f"{one['start'][name]:.2f}" for name in starts),
-         f"{one['peak_memory']:.2f}")
-        for _, one in _configurations(found)
+         f"{one['peak_memory']:.2f}", *_conditions(record))
+        for record, one in _configurations(found)
     ]  # fmt: skip
     return markdown(head, lines)
 
 
-def _conditions(record: Record) -> str:
+def _named(record: Record, one: Configuration) -> str:
+    """Returns a configuration's name: of a setting that stands twice, the last one holds.
+
+    It is marked if tf.data tuned itself while it was measured.
+    """
+    last = {piece.partition("=")[0]: piece for piece in one["name"].split(", ")}
+    return ", ".join(last.values()) + " †" * record.get("autotuned", False)
+
+
+def _conditions(record: Record) -> tuple[str, str]:
+    return record["windows"], record.get("commit", "")
+
+
+def _machine(record: Record) -> str:
     machine = record["machine"]
     gpus = f", {machine['gpus']} GPUs" if machine["gpus"] else ""
-    products = "; ".join(
-        f"{shape} {rate['median']:,.0f}" for shape, rate in record.get("products", {}).items()
-    )
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    return (
-        f"{record['benchmark']}, {record['name']}: {machine['processor']}, {machine['threads']} "
-        f"threads{gpus}; {versions}; {record['windows']} windows"
-        + (f"; products, GFLOP/s: {products}" if products else "")
-    )
+    return f"{machine['processor']}, {machine['threads']} threads{gpus}; {versions}"
 
 
 def _configurations(found: Iterable[Record]) -> list[tuple[Record, Configuration]]:

@@ -23,7 +23,7 @@ from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, costs, records, report
+from pipelines.papers import PAPERS, costs, pictures, records, report
 from pipelines.papers.paper import Paper
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,9 @@ def command() -> int:
             )
         report.rewrite(args.report, args.records)
     if args.figure:
-        for path in report.draw(paper, records.read_records(args.records), args.output_dir):
+        for path in pictures.draw_figures(
+            paper, records.read_records(args.records), args.output_dir
+        ):
             print(f"Figure: {path}")
     print(f"Tables: {args.report}")
     return 0

@@ -112,8 +112,8 @@ def test_tables_and_figure_hold_the_scores(shop):
         start = f"| {label} | {record['parameters']:,} | {UPDATES} | 1 |"
         (line,) = [line for line in text.splitlines() if line.startswith(start)]
         assert f"| {record['scores']['test']['bleu']:.2f} |" in line
-    assert f"Figure: {folder}/models/custom/dtmt-figure3.png" in finished.stdout
-    assert (folder / "models" / "custom" / "dtmt-figure3.png").exists()
+    assert f"Figure: {folder}/models/custom/dtmt-figure3-light.svg" in finished.stdout
+    assert (folder / "models" / "custom" / "dtmt-figure3-light.svg").exists()
 
 
 def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplog):

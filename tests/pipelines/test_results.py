@@ -1,4 +1,4 @@
-"""RESULTS.md is made of records, and of nothing else between its markers."""
+"""The documents hold what the results say, and nothing else between their markers."""
 
 import argparse
 import random
@@ -12,8 +12,8 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import records, report
-from pipelines.papers.dtmt import FIGURES, PAPER, TABLES
+from pipelines.papers import records, report, shown, tables
+from pipelines.papers.dtmt import TABLES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 WORDS = "der Hund die Katze rot grün blau eins zwei drei".split()
@@ -48,7 +48,8 @@ def record(row="", seed=1, rate=0.3, texts=None, max_steps=100, threads=1, **oth
         "settings_hash": "abc", "changed_settings": {}, "parameters": 1_234_567,
         "updates": max_steps, "epochs": 12.3, "target_words": 98_765,
         "seconds_in_updates": 90.0, "target_words_per_second": 1097.4, "beam_size": 4,
-        "machine": {"processor": "P", "threads": threads, "gpus": 0},
+        "machine": {"processor": "P", "threads": threads, "gpus": 0}, "versions": {"keras": "3"},
+        "length_penalty": 0.6,
         "scores": {"validation": {"bleu": bleu + 1, "bleu_signature": SIGNATURE},
                    "test": {"bleu": bleu, "bleu_signature": SIGNATURE}},
         "sentences": {name: " ".join(map(str, column)) for name, column in columns.items()},
@@ -62,10 +63,32 @@ def cells(text, *starts):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_results_are_what_the_records_say():
-    text = report.REPORT.read_text(encoding="utf-8")
-    found = records.read_records(records.RECORDS), records.read_speeds(records.RECORDS)
-    assert report.replace(text, report.sections(*found)) == text
+def documents():
+    """Each document with the parts that the results of the repository make."""
+    found = records.read_records(records.RECORDS)
+    speeds = records.read_speeds(records.RECORDS)
+    return [(report.REPORT, report.sections(found)), *report.others(found, speeds).items()]
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"), documents(), ids=lambda value: getattr(value, "name", "")
+)
+def test_documents_are_what_the_results_say(path, parts):
+    text = path.read_text(encoding="utf-8")
+    assert report.replace(text, parts) == text
+
+
+def test_all_documents_are_rewritten_with_the_results_of_the_repository(tmp_path, monkeypatch):
+    texts = {path.name: path.read_text(encoding="utf-8") for path, _ in documents()}
+    for name, text in texts.items():
+        changed = text.replace("<!-- end -->", "changed\n<!-- end -->", 1)
+        (tmp_path / name).write_text(changed, encoding="utf-8")
+    monkeypatch.setattr(report, "ROOT", tmp_path)
+    monkeypatch.setattr(report, "REPORT", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(report.pictures, "PICTURES", tmp_path)
+    report.rewrite(tmp_path / "RESULTS.md", records.RECORDS)
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in texts} == texts
+    assert (tmp_path / "runs-dark.svg").exists()
 
 
 def test_records_carry_their_conditions():
@@ -88,7 +111,7 @@ def test_prose_stays_and_a_second_time_changes_nothing():
     for name in report.sections([]):
         assert f"<!-- end -->\n\nProse after {name}.\n" in once
     nothing = report.sections([])
-    assert report.replace(once, nothing).count(report.NOTHING) == len(nothing)
+    assert report.replace(once, nothing).count(tables.NOTHING) == len(nothing)
 
 
 def test_a_lost_marker_is_named():
@@ -96,35 +119,32 @@ def test_a_lost_marker_is_named():
         report.replace(TEXT.replace("<!-- dtmt table 3 -->", ""), report.sections([]))
 
 
-def test_runs_are_listed_with_mean_and_spread_over_seeds():
+def test_runs_are_listed_with_mean_spread_and_each_score():
     found = [record(seed=1), record(seed=2), record(seed=1, task="other", settings_hash="d")]
-    found[2]["changed_settings"] = {"data.reverse": True, "data.train_source": ["a.en", "b.en"]}
+    found[1]["seconds_in_updates"], found[1]["target_words_per_second"] = 102.0, 996.2
     bleu = [run["scores"]["test"]["bleu"] for run in found[:2]]
-    text = report.runs_table([*found, record("gru0", seed=3)])
-    assert cells(text, "custom", "en-de", "run2") == [
-        *("custom", "en-de", "run2", "dtmt_small", "1,234,567", "2", "100", "12.3", "98,765"),
-        *("1.5", "1,097", "1", "4", f"{bleu[1] + 1:.2f}", f"{bleu[1]:.2f}"),
-    ]
-    mean = cells(text, "custom", "en-de", "", "dtmt_small", "", "mean")
+    text = tables.runs_table([*found, record("gru0", seed=3)])
     spread = statistics.stdev(bleu)
     assert spread > 0.05
-    assert mean[-1] == f"{statistics.mean(bleu):.2f} ± {spread:.2f}"
-    assert mean[-2] == f"{statistics.mean(bleu) + 1:.2f} ± {spread:.2f}"
+    assert cells(text, "custom", "en-de", "run1, run2") == [
+        *("custom", "en-de", "run1, run2", "dtmt_small", "1,234,567", "1, 2", "100", "12.3"),
+        *("1.5–1.7", "996–1,097", "1"),
+        *(f"{statistics.mean(bleu) + extra:.2f} ± {spread:.2f} "
+          f"({bleu[0] + extra:.2f}, {bleu[1] + extra:.2f})" for extra in (1, 0)),
+    ]  # fmt: skip
     assert text.count("| other |") == 1
-    assert "- run1 of other: `data.reverse=true data.train_source=a.en,b.en`" in text
-    found[0]["curve"] = {"1200": 25.61, "2400": 34.58}
-    line = "- run1 of custom, validation BLEU after 1,200 updates 25.6, 2,400 updates 34.6\n"
-    assert line in report.runs_table(found)
-    assert SIGNATURE in text
+    assert "gru0" not in text and "| 3 |" not in text
 
 
 def test_a_seed_that_ran_twice_counts_once_in_the_mean():
     found = [record(seed=1), record(seed=1) | {"name": "again"}]
-    assert "| mean |" not in report.runs_table(found)
+    assert " ± " not in tables.runs_table(found)
     found.append(record(seed=2))
     bleu = [run["scores"]["test"]["bleu"] for run in found[1:]]
-    mean = cells(report.runs_table(found), "custom", "en-de", "", "dtmt_small", "", "mean")
-    assert mean[-1] == f"{statistics.mean(bleu):.2f} ± {statistics.stdev(bleu):.2f}"
+    mean = f"{statistics.mean(bleu):.2f} ± {statistics.stdev(bleu):.2f} "
+    assert cells(tables.runs_table(found), "custom", "en-de", "again, run1, run2")[-1].startswith(
+        mean
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,13 +161,40 @@ def test_a_seed_that_ran_twice_counts_once_in_the_mean():
 )
 def test_runs_that_differ_in_more_than_the_seed_have_no_mean(other):
     found = [record(seed=1), record(seed=2) | other]
-    assert "| mean |" not in report.runs_table(found)
+    assert " ± " not in tables.runs_table(found)
 
 
 def test_an_ensemble_names_its_members_and_has_no_seed():
     found = [record(seed=1), record() | {"name": "both", "members": ["run1", "run2"]}]
-    line = cells(report.runs_table(found), "custom", "en-de", "both")
+    line = cells(tables.runs_table(found), "custom", "en-de", "both")
     assert line[3:6] == ["run1 + run2", "1,234,567", ""]
+
+
+def test_the_first_table_has_the_runs_that_are_there(monkeypatch):
+    entries = (
+        shown.Entry("Text", "custom", ("run1", "run2"), "M"),
+        shown.Entry("T", "x", ("a",), "M"),
+    )
+    monkeypatch.setattr(tables, "HEADLINE", entries)
+    found = [record(seed=1), record(seed=2), record("gru0", seed=2)]
+    for run in found:
+        run["scores"]["test"]["chrf"] = 60.0 + run["seed"]
+    bleu = [run["scores"]["test"]["bleu"] for run in found[:2]]
+    score = f"{statistics.mean(bleu):.2f} ± {statistics.stdev(bleu):.2f}"
+    line = ["Text", "M", "1.2 M", "2 min, 1 core", score, "61.50"]
+    assert cells(tables.headline_table(found), "Text") == line
+    assert tables.headline_table(found).count("\n") == 2
+
+
+def test_signatures_are_told_once_with_their_tasks():
+    found = [record(), record("gru0", task="other"), record("gru0", seed=2)]
+    text = tables.conditions(found)
+    assert f"- BLEU: `{SIGNATURE}` (custom, other)" in text.splitlines()
+    assert text.count(SIGNATURE) == 1
+    assert "- P (custom, other)" in text.splitlines()
+    assert SIGNATURE not in "".join(
+        section for name, section in report.sections(found).items() if name != "conditions"
+    )
 
 
 def test_rows_show_their_scores_beside_the_papers():
@@ -160,8 +207,8 @@ def test_rows_show_their_scores_beside_the_papers():
     assert line[-2].startswith(f"{(bleu[0] + bleu[1]) / 2:.2f} ± ")
     assert line[-1] == "44.41"
     assert cells(text, "ShallowRNMT")[-2:] == [f"{bleu[2]:.2f}", "41.57"]
-    assert report.NOTHING not in text
-    assert report.NOTHING in report.sections(found)["dtmt table 5"]
+    assert tables.NOTHING not in text
+    assert tables.NOTHING in report.sections(found)["dtmt table 5"]
 
 
 def test_a_comparison_is_sacrebleus_paired_bootstrap():
@@ -169,7 +216,7 @@ def test_a_comparison_is_sacrebleus_paired_bootstrap():
     baseline, system = compare_systems(dict(zip("ab", texts, strict=True)), REFERENCES)
     found = [record(row, texts=text) for row, text in zip(("gru0", "lgru0"), texts, strict=True)]
     assert 0.002 < system.p_value < 0.9
-    line = cells(report.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
+    line = cells(tables.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     change = system.bleu - baseline.bleu
     assert line[2:6] == [f"{change:+.2f}"] * 2 + [f"{system.p_value:.3f}", "+2.26"]
 
@@ -180,10 +227,10 @@ def test_a_comparison_takes_the_seeds_that_both_have():
     bleu = {(run["row"], run["seed"]): run["scores"]["test"]["bleu"] for run in found}
     changes = [bleu["lgru0", seed] - bleu["gru0", seed] for seed in (2, 3)]
     shown = [", ".join(f"{change:+.2f}" for change in changes), f"{sum(changes) / 2:+.2f}"]
-    line = cells(report.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
+    line = cells(tables.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     assert line[2:] == [*shown, "0.001", "+2.26", "confirmed"]
     swapped = [run | {"row": {"gru0": "lgru0", "lgru0": "gru0"}[run["row"]]} for run in found]
-    line = cells(report.rows_table(TABLES["3"], swapped), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
+    line = cells(tables.rows_table(TABLES["3"], swapped), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     assert line[-1] == "contradicted"
 
 
@@ -202,7 +249,7 @@ def test_a_comparison_takes_the_seeds_that_both_have():
     ids=str,
 )
 def test_verdicts(changes, p_value, paper, verdict):
-    assert report._verdict(changes, p_value, paper) == verdict
+    assert tables._verdict(changes, p_value, paper) == verdict
 
 
 def test_parts_without_a_test_are_compared_on_validation():
@@ -211,7 +258,7 @@ def test_parts_without_a_test_are_compared_on_validation():
         run["part"] = "validation"
         del run["scores"]["test"]
     change = found[1]["scores"]["validation"]["bleu"] - found[0]["scores"]["validation"]["bleu"]
-    text = report.rows_table(TABLES["3"], found)
+    text = tables.rows_table(TABLES["3"], found)
     assert "| validation BLEU, by seed |" in text and "test" not in text
     assert cells(text, "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")[2] == f"{change:+.2f}"
 
@@ -221,7 +268,6 @@ def test_other_budgets_are_other_tables():
     text = report.sections(found)["dtmt table 3"]
     assert "100 updates (" in text and "200 updates (" in text
     assert "the paper is" not in text  # the two rows can not be compared
-    assert text.count(SIGNATURE) == 2
 
 
 def test_other_settings_of_all_rows_are_other_tables():
@@ -231,6 +277,23 @@ def test_other_settings_of_all_rows_are_other_tables():
     assert "(settings e100)" in text and "(settings f6)" in text
     assert "updates of 2 batches (settings e100)" in text
     assert "the paper is" not in text
+
+
+def test_a_changed_series_of_one_budget_stands_below_and_is_not_compared():
+    found = [record("gru0"), record("lgru0", rate=0.1), record("lgru0", rate=0.2)]
+    found[2]["series"] = found[2]["series"] | {"hash": "f6", "set": ["model.update_offset=-2"]}
+    for order in (found, found[::-1]):
+        text = report.sections(order)["dtmt table 3"]
+        assert text.count("(settings ") == 1 and "(settings e100)" in text
+        scores = [f"{run['scores']['test']['bleu']:.2f}" for run in found]
+        label = "ShallowRNMT: L-GRU"
+        assert cells(text, f"{label}, `model.update_offset=-2`")[-2] == scores[2]
+        assert text.count("| ShallowRNMT: GRU | ShallowRNMT: L-GRU |") == 1
+        line = cells(text, "ShallowRNMT: GRU", label)
+        assert line[3] == f"{float(scores[1]) - float(scores[0]):+.2f}"
+        assert f"{label}, `model.update_offset=-2`" in report.sections(order)[
+            "dtmt table 6"
+        ].replace("ShallowRNMT + L-GRU", label)
 
 
 def test_equal_settings_are_one_table_however_they_were_written():
@@ -277,18 +340,6 @@ def test_lengths_score_the_longer_sentences():
     assert cells(text, "DTMT#1")[1] == f"{sum(bleu) / 2:.2f}"
 
 
-def test_the_figure_shows_each_row(tmp_path):
-    found = [record("gru0"), record("lgru4", rate=0.2), record("gru0", max_steps=200)]
-    paths = report.draw(PAPER, found, tmp_path)
-    names = "dtmt-figure3.png", "dtmt-figure3-2.png"
-    assert paths == [tmp_path / "custom" / name for name in names]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    axes = report._draw("t", *report._curves(FIGURES["3"], found[:2])).axes[0]
-    assert [line.get_label() for line in axes.lines] == ["DTMT#4", "ShallowRNMT"]
-    assert axes.lines[1].get_ydata()[0] == pytest.approx(found[0]["scores"]["test"]["bleu"])
-    assert axes.get_xticks().tolist() == [0, 10, 20]
-
-
 def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(UserError, match=r"a\.json is damaged"):
@@ -316,8 +367,9 @@ def test_what_a_record_says_it_changed_is_what_it_was_trained_with(record):
 
 
 def training_commands():
-    """RESULTS.md's training commands by task and run, with its shell variables filled in."""
-    text = report.REPORT.read_text(encoding="utf-8")
+    """The documents' training commands by task and run, with their shell variables filled in."""
+    paths = [report.ROOT / name for name in ("RESULTS.md", "EXPERIMENTS.md")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
     for line in re.findall(r"^python pipelines/train\.py (.*)$", text, re.MULTILINE):
         parser = common.run_parser("", "")
@@ -340,7 +392,7 @@ NAMED = [
 @pytest.mark.parametrize("record", NAMED, ids=lambda record: record["name"])
 def test_a_printed_command_makes_the_run_of_its_record(record):
     key = record["task"], record["name"]
-    assert key in COMMANDS, "RESULTS.md prints no command that makes this run"
+    assert key in COMMANDS, "RESULTS.md and EXPERIMENTS.md print no command that makes this run"
     options = COMMANDS[key]
     experiment = common.experiment(options)[0]
     assert experiment.training.seed == record["seed"]
@@ -349,4 +401,4 @@ def test_a_printed_command_makes_the_run_of_its_record(record):
 
 
 def test_records_lie_in_the_repository():
-    assert records.RECORDS.is_relative_to(common.ROOT) and records.RECORDS.is_dir()
+    assert records.RECORDS.is_relative_to(report.ROOT) and records.RECORDS.is_dir()

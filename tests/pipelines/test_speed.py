@@ -1,5 +1,8 @@
-"""What the records of speed become in RESULTS.md."""
+"""What the results of benchmark.py become in SPEED.md."""
 
+import re
+
+from dtmt_tf.evaluation import write_json
 from pipelines.benchmark import speed
 from pipelines.papers import records
 
@@ -18,22 +21,35 @@ def test_tables_show_shares_of_the_rate_of_products():
         "configurations": [one, one | {"name": "other"}],
         "ratio": {"median": 1.5, "worst": 1.25, "best": 1.75},
         "machine": {"processor": "P", "threads": 2, "gpus": 0}, "versions": {"keras": "3"},
+        "commit": "abc1234",
     }  # fmt: skip
-    text = speed.section([record])
+    text = speed.section([record, record | {"autotuned": True, "ratio": {}}])
     for line in (
-        "| small | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 50% | 74% | 2.50 | 13.2 | 0 |",
-        "| small | 25.0 | 75.0 |",
-        "| train | other | small | 1.500 | 1.250 | 1.750 |",
-        "- train, small: P, 2 threads; keras 3; 5 windows; products, GFLOP/s: "
-        "2048x2048x2048 444; 1x2x3 300",
+        "| small | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 50% | 74% | 2.50 | 13.2 | 0 | 5 | "
+        "abc1234 |",
+        "| small | 25.0 | 75.0 | 5 | abc1234 |",
+        "| small † | 25.0 | 75.0 | 5 | abc1234 |",
+        "| train | other | small | 1.500 | 1.250 | 1.750 | 5 | abc1234 |",
+        "- P, 2 threads; keras 3",
     ):
         assert line in text.splitlines()
     assert "Translating" not in text
 
 
+def test_of_a_setting_that_stands_twice_the_last_is_named():
+    name = "small, data.max_tokens_per_batch=4096, plain form, data.max_tokens_per_batch=2048"
+    shown = "small, data.max_tokens_per_batch=2048, plain form"
+    assert speed._named({}, {"name": name}) == shown
+
+
+def test_published_results_name_their_commit():
+    for found in records.read_speeds(records.RECORDS):
+        assert re.fullmatch("[0-9a-f]{7,}", found["commit"])
+
+
 def test_records_of_speed_are_no_runs(tmp_path):
     for name in ("benchmark-train", "run"):
         found = {"name": name, "settings_hash": "abc"}
-        records.write_record(tmp_path / f"{name}.json", found)
+        write_json(tmp_path / f"{name}.json", found)
     assert [record["name"] for record in records.read_records(tmp_path)] == ["run"]
     assert [record["name"] for record in records.read_speeds(tmp_path)] == ["benchmark-train"]

@@ -1,0 +1,307 @@
+"""Draws the pictures of the documents from results, each for light and for dark pages."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+from pipelines.papers import PAPERS, records, tables
+from pipelines.papers.paper import Paper, Table
+from pipelines.papers.records import Record
+from pipelines.papers.shown import CURVES, Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PICTURES = Path(__file__).resolve().parent / "pictures"
+ATTENTION = PICTURES / "attention.json"  # what a trained model attended to, see `attend`
+TEXT = "Tuesday, March 5, 2024"
+DIGEST = "data sha256:"
+MARKED = 10  # points of a line that are marked at most; more make it a chain
+THEMES: dict[str, dict[str, Any]] = {
+    "light": {
+        "ink": "#1f2328",
+        "grid": "#d1d9e0",
+        "map": ("#ffffff", "#0969da"),
+        "lines": ("#0969da", "#cf222e", "#1a7f37", "#8250df", "#bc4c00", "#57606a"),
+    },
+    "dark": {
+        "ink": "#e6edf3",
+        "grid": "#3d444d",
+        "map": ("#0d1117", "#79c0ff"),
+        "lines": ("#58a6ff", "#ff7b72", "#3fb950", "#bc8cff", "#f0883e", "#9198a1"),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel.
+
+    Args:
+        label: What the legend says.
+        points: `(x, y)`, from left to right.
+        dashed: Whether it is drawn dashed.
+    """
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Args:
+        title: What it shows.
+        x: Name of the x axis.
+        y: Name of the y axis.
+        lines: What is drawn.
+        ticks: Labels of the x axis by place, if not its numbers.
+        legend: The corner of the legend.
+    """
+
+    title: str
+    x: str
+    y: str
+    lines: Sequence[Line]
+    ticks: Mapping[int, str] = field(default_factory=dict)
+    legend: str = "lower right"
+
+
+def draw(found: Sequence[Record], folder: Path) -> list[Path]:
+    """Draws the pictures of the documents that the results fill; returns the files."""
+    paths = []
+    for name, panels in all_panels(found).items():
+        paths += draw_panels(folder / name, panels)
+    if ATTENTION.exists():
+        paths += draw_attention(folder / "attention", json.loads(ATTENTION.read_text("utf-8")))
+    return paths
+
+
+def draw_figures(paper: Paper, found: Sequence[Record], folder: Path) -> list[Path]:
+    """Draws a paper's figures for each budget, such as `<folder>/<task>/dtmt-figure3-dark.svg`."""
+    paths = []
+    of = [record for record in found if records.is_of(record, paper)]
+    for name, table in paper.figures.items():
+        drawn: dict[str, int] = {}
+        for (task, budget), group in tables.budgets(of, table).items():
+            drawn[task] = drawn.get(task, 0) + 1
+            number = f"-{drawn[task]}" if drawn[task] > 1 else ""
+            panel = lengths_panel(f"{task}, {budget}", table, group)
+            paths += draw_panels(folder / task / f"{paper.name}-figure{name}{number}", [panel])
+    return paths
+
+
+def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
+    """Returns the panels of each picture that the results fill."""
+    pictures = {
+        name: [panel for title, curves in panels.items()
+               if (panel := curves_panel(title, curves, found)).lines]
+        for name, panels in CURVES.items()
+    }  # fmt: skip
+    for paper in PAPERS.values():
+        of = [record for record in found if records.is_of(record, paper)]
+        for name, table in paper.figures.items():
+            pictures[f"{paper.name}-figure{name}"] = [
+                lengths_panel(task, table, group)
+                for (task, _), group in tables.budgets(of, table).items()
+            ]
+    return {name: panels for name, panels in pictures.items() if panels}
+
+
+def curves_panel(title: str, curves: Sequence[Curve], found: Sequence[Record]) -> Panel:
+    """Returns validation BLEU by updates, of those curves that have results."""
+    lines = []
+    for curve in curves:
+        if points := mean_curve([run for run in found if _belongs(run, curve)]):
+            lines.append(Line(curve.label, points, bool(curve.change)))
+    return Panel(title, "updates", "validation BLEU", lines)
+
+
+def _belongs(run: Record, curve: Curve) -> bool:
+    if run["task"] != curve.task:
+        return False
+    if isinstance(curve.runs, str):
+        return run["row"] == curve.runs and tuple(run["series"]["set"]) == curve.change
+    return not run["row"] and run["name"] in curve.runs
+
+
+def mean_curve(results: Sequence[Record]) -> list[tuple[float, float]]:
+    """Returns the mean over runs after each validation that all of them made."""
+    steps = [set(map(int, result["curve"])) for result in results]
+    return [
+        (step, statistics.fmean(result["curve"][str(step)] for result in results))
+        for step in sorted(set.intersection(*steps) if steps else ())
+    ]
+
+
+def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
+    """Returns BLEU of the sentences longer than 0, 10, 20, ... source words."""
+    sizes, curves = tables.length_curves(table, group)
+    bounds = [tables.STEP * k for k in range(len(sizes))]
+    lines = [
+        Line(label.replace("`", ""), list(zip(bounds, curve, strict=True)), "`" in label)
+        for label, curve in curves.items()
+    ]
+    ticks = {bound: f"{bound}\n{size:,}" for bound, size in zip(bounds, sizes, strict=True)}
+    name = "source longer than ... words, and number of sentences"
+    return Panel(title, name, "BLEU", lines, ticks, "lower left")
+
+
+# Files.
+
+
+def draw_panels(path: Path, panels: Sequence[Panel]) -> list[Path]:
+    """Draws panels side by side, with one scale of y; returns the files, light and dark."""
+
+    def draw(figure: Figure, theme: Mapping[str, Any]) -> None:
+        all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for panel, axes in zip(panels, all_axes, strict=True):
+            _panel(axes, panel, theme)
+        all_axes[0].set_ylabel(panels[0].y)
+
+    return _save(path, content_of(panels), draw, 1.8 + 2.6 * len(panels), 3.5)
+
+
+def draw_attention(path: Path, found: Mapping[str, Any]) -> list[Path]:
+    """Draws an attention map that `attend` has made; returns the files, light and dark."""
+    source, target, weights = content = attention_content(found)
+
+    def draw(figure: Figure, theme: Mapping[str, Any]) -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        axes = figure.add_subplot()
+        colours = LinearSegmentedColormap.from_list("", theme["map"])
+        axes.pcolormesh(weights, cmap=colours, vmin=0, vmax=1, edgecolors=theme["grid"], lw=0.4)
+        axes.set_xticks([k + 0.5 for k in range(len(source))], source, rotation=45, ha="left")
+        axes.set_yticks([k + 0.5 for k in range(len(target))], target)
+        axes.tick_params(length=0, labelsize=10.5)
+        axes.xaxis.tick_top()
+        axes.invert_yaxis()
+        axes.spines[:].set_visible(False)
+
+    size = 1.3 + 0.36 * len(source), 1.0 + 0.27 * len(target)
+    return _save(path, content, draw, *size)
+
+
+def attend(run: Path, text: str) -> None:
+    """Stores translation and attention of a text, as the newest export of a run aligns them.
+
+    Raises:
+        UserError: If the run has no export.
+    """
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    versions = [int(path.name) for path in run.glob("*") if path.name.isdecimal()]
+    if not versions:
+        raise UserError(f"{run} has no exported version. export.py makes one.")
+    version = run / str(max(versions))
+    align = tf.saved_model.load(str(version)).signatures["align"]
+    answer = {name: value.numpy()[0] for name, value in align(text=tf.constant([text])).items()}
+    rows, columns = int(answer["target_length"]), int(answer["source_length"])
+    written = json.loads((version / "experiment.json").read_text("utf-8"))
+    settings = written["settings"]
+    found = {
+        "run": run.resolve().name,
+        "task": settings["task"],
+        "model": settings["model_name"],
+        "set": {key: settings[key.split(".")[0]][key.split(".")[1]]
+                for key, origin in written["origins"].items() if origin == "--set"},
+        "text": text,
+        "translation": answer["translation"].decode(),
+        "source": [piece.decode() for piece in answer["source_subwords"][:columns]],
+        "target": [piece.decode() for piece in answer["target_subwords"][:rows]],
+        "weights": [[round(float(x), 3) for x in row] for row in
+                    answer["attention"][:rows, :columns]],
+    }  # fmt: skip
+    text = json.dumps(found, ensure_ascii=False, indent=1)
+    write_atomically(ATTENTION, (text + "\n").encode())
+
+
+def content_of(panels: Sequence[Panel]) -> list[Any]:
+    """Returns what a picture of panels shows."""
+    return [
+        [
+            panel.title,
+            [[line.label, [list(point) for point in line.points]] for line in panel.lines],
+        ]
+        for panel in panels
+    ]
+
+
+def attention_content(found: Mapping[str, Any]) -> list[Any]:
+    """Returns what an attention map shows: sub-words of both sides, weights."""
+    return [found["source"], found["target"], found["weights"]]
+
+
+def digest(content: Any) -> str:
+    """Returns the hash that a picture carries of what it shows."""
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+
+def _save(
+    path: Path,
+    content: Any,
+    draw: Callable[[Figure, Mapping[str, Any]], None],
+    width: float,
+    height: float,
+) -> list[Path]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    paths = []
+    for name, theme in THEMES.items():
+        ink = dict.fromkeys(
+            ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"),
+            theme["ink"],
+        )
+        style = {
+            "svg.fonttype": "none",  # text stays text: small files, found by a search
+            "svg.hashsalt": path.name,
+            "font.family": "sans-serif",
+            "font.sans-serif": ["DejaVu Sans"],
+            "font.size": 9,
+            "axes.grid": False,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+        with matplotlib.rc_context(style | ink):  # type: ignore[arg-type]
+            figure = Figure(figsize=(width, height), layout="constrained")
+            draw(figure, theme)
+            buffer = io.StringIO()
+            metadata = {"Date": None, "Description": DIGEST + digest(content)}
+            figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+        file = path.with_name(f"{path.name}-{name}.svg")
+        lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
+        write_atomically(file, ("\n".join(lines) + "\n").encode())
+        paths.append(file)
+    return paths
+
+
+def _panel(axes: Axes, panel: Panel, theme: Mapping[str, Any]) -> None:
+    for line, colour in zip(panel.lines, theme["lines"], strict=False):
+        x, y = zip(*line.points, strict=True)
+        marker = "o" if len(x) <= MARKED else ""
+        style = "--" if line.dashed else "-"
+        axes.plot(x, y, style, label=line.label, color=colour, lw=1.6, marker=marker, ms=3)
+    if panel.ticks:
+        axes.set_xticks(list(panel.ticks), list(panel.ticks.values()))
+    else:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=4)
+    axes.set_title(panel.title, fontsize="medium")
+    axes.set_xlabel(panel.x)
+    axes.grid(color=theme["grid"], lw=0.6)
+    axes.legend(frameon=False, fontsize="small", loc=panel.legend)  # type: ignore[call-overload]

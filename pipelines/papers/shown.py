@@ -1,0 +1,104 @@
+"""What the documents show of the results, as data: the first table and the learning curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table that stands first in README and RESULTS.
+
+    Args:
+        corpus: What is translated.
+        task: Name of the task.
+        runs: Names of its runs, which differ in seed alone.
+        model: What they are.
+        cores: What their minutes are of.
+    """
+
+    corpus: str
+    task: str
+    runs: tuple[str, ...]
+    model: str
+    cores: str = "1 core"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a picture: the mean over the runs of a task, or over the seeds of a paper's row.
+
+    Args:
+        label: What the legend says.
+        task: Name of the task.
+        runs: Names of the runs, or the key of one row.
+        change: What `--set` changed in the row, as it was written.
+    """
+
+    label: str
+    task: str
+    runs: tuple[str, ...] | str
+    change: tuple[str, ...] = ()
+
+
+LONG = ("long1", "long2", "long3")
+TAUGHT = ("distilled1", "distilled2", "distilled3")
+TOK, CASED = "multi30k_ende_tok", "multi30k_ende"
+HEADLINE = (
+    Entry("English-German captions, lower-cased", TOK, LONG, "DTMT, 352 units"),
+    Entry("the same", TOK, ("ensemble",), "these three together", "3 × 1 core"),
+    Entry("the same", TOK, TAUGHT, "DTMT, 352 units, taught by these three"),
+    Entry("English-German captions, cased", CASED, LONG, "DTMT, 352 units"),
+    Entry("the same", CASED, ("min23",), "DTMT, 256 units, in a hurry", "2 cores"),
+    Entry("English-French captions, lower-cased", "multi30k_enfr_tok", ("epochs17",),
+          "DTMT, 256 units", "2 cores"),
+)  # fmt: skip
+
+GATES = ("model.update_offset=-2",)
+# Panels by title, of each picture; those of one picture share a scale.
+CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
+    "runs": {
+        "multi30k_ende_tok": (
+            Curve("352 units (3 seeds)", TOK, LONG),
+            Curve("taught by the three (3 seeds)", TOK, TAUGHT),
+            Curve("256 units (2 seeds)", TOK, ("gold1", "gold2")),
+            Curve("352 units, 75 minutes", TOK, ("min90",)),
+            Curve("256 units, word dropout", TOK, ("word",)),
+        ),
+        "multi30k_ende": (
+            Curve("352 units (3 seeds)", CASED, LONG),
+            Curve("352 units, 107 minutes", CASED, ("rdrop1",)),
+            Curve("256 units, 17 minutes", CASED, ("min23",)),
+            Curve("256 units, old rates", CASED, ("min24",)),
+        ),
+    },
+    "tasks": {
+        "other tasks": (
+            Curve("multi30k_enfr_tok", "multi30k_enfr_tok", ("epochs17",)),
+            Curve("general_ende", "general_ende", ("short",)),
+            Curve("tatoeba_enzh", "tatoeba_enzh", ("dtmt_small",)),
+            Curve("tatoeba_enzh, reversed", "tatoeba_enzh", ("zhen",)),
+        ),
+    },
+    "depth": {
+        "Table 6: transition depth": (
+            *(Curve(f"depth {depth}", CASED, f"lgru{depth}") for depth in range(5)),
+            Curve("depth 4, gates from -2", CASED, "lgru4", GATES),
+        ),
+        "Table 4: one shallow transition": (
+            Curve("depth 4", CASED, "lgru4"),
+            *(
+                Curve(f"shallow {module}", CASED, f"lgru4-shallow_{module}")
+                for module in ("encoder", "query", "decoder")
+            ),
+        ),
+        "Tables 1, 3: cells, Transformer": (
+            Curve("GRU, depth 0", CASED, "gru0"),
+            Curve("GRU, depth 1", CASED, "gru1"),
+            Curve("L-GRU, depth 1", CASED, "lgru1"),
+            Curve("GRU, depth 4", CASED, "gru4"),
+            Curve("L-GRU, depth 4", CASED, "lgru4"),
+            Curve("Transformer", CASED, "transformer"),
+        ),
+    },
+}

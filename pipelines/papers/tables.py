@@ -1,0 +1,273 @@
+"""The generated tables of the documents, made from results."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dtmt_tf.evaluation.sentences import Counts, bleu_of, paired_bootstrap
+from pipelines.benchmark.speed import markdown
+from pipelines.papers import records
+from pipelines.papers.paper import Table
+from pipelines.papers.records import Record
+from pipelines.papers.shown import HEADLINE
+
+NOTHING = "Not run yet."
+SIGNIFICANT = 0.05
+STEP = 10  # words, between the lengths of a figure
+FEWEST = 20  # sentences that have a BLEU of their own there
+
+
+# Runs that are no rows of the paper.
+
+
+def headline_table(found: Sequence[Record]) -> str:
+    """Returns the table of the scores that stand first in README and RESULTS."""
+    lines = []
+    for entry in HEADLINE:
+        runs = [run for name in entry.runs for run in found
+                if (run["task"], run["name"], run["row"]) == (entry.task, name, "")]  # fmt: skip
+        if len(runs) == len(entry.runs):
+            chrf = statistics.fmean(run["scores"][run["part"]]["chrf"] for run in runs)
+            minutes = _range((run["seconds_in_updates"] / 60 for run in runs), "{:,.0f}")
+            lines.append((
+                entry.corpus, entry.model, f"{runs[0]['parameters'] / 1e6:.1f} M",
+                f"{minutes} min, {entry.cores}", _bleu(runs, runs[0]["part"]), f"{chrf:.2f}",
+            ))  # fmt: skip
+    head = ("text", "model", "parameters", "training on a CPU", "test BLEU", "chrF2")
+    return markdown(head, lines) or NOTHING
+
+
+def runs_table(found: Sequence[Record]) -> str:
+    """Returns the table of runs that were added, those that differ in seed alone in one line."""
+    groups = _groups(
+        (record for record in found if not record["row"]),
+        lambda record: (
+            *(record["task"], record["direction"], record["model"], record["settings_hash"]),
+            *(record["batches_an_update"], tuple(record["members"]), records.corpus(record)),
+        ),
+    )
+    splits = _splits(record for group in groups.values() for record in group)
+    head = ("task", "languages", "runs", "model", "parameters", "seeds", "updates", "epochs",
+            "minutes", "tok/s", "threads", *(f"{split} BLEU" for split in splits))  # fmt: skip
+    lines = []
+    for (task, direction, model, *_), group in groups.items():
+        runs = sorted(group, key=lambda record: (record["seed"], record["name"]))
+        members = runs[0]["members"]
+        by_seed = {run["seed"]: run for run in runs}  # a seed that ran twice counts once
+        lines.append((
+            task, direction, ", ".join(run["name"] for run in runs), " + ".join(members) or model,
+            f"{runs[0]['parameters']:,}",
+            "" if members else ", ".join(str(run["seed"]) for run in runs),
+            _range((run["updates"] for run in runs), "{:,}"),
+            _range((run["epochs"] for run in runs), "{:.1f}"),
+            _range((run["seconds_in_updates"] / 60 for run in runs), "{:.1f}"),
+            _range((run["target_words_per_second"] for run in runs), "{:,.0f}"),
+            _each([run["machine"] for run in runs], "{threads}"),
+            *(_bleu(list(by_seed.values()), split, each=True) for split in splits),
+        ))  # fmt: skip
+    return markdown(head, lines) or NOTHING
+
+
+# Rows of the paper.
+
+
+def rows_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns a table of the paper for results of one budget, and its comparisons."""
+    splits = _splits(group)
+    head = ("row", "parameters", "updates", "seeds", "tok/s",
+            *(f"{split} BLEU" for split in splits), "paper's BLEU")  # fmt: skip
+    lines = [
+        (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
+         _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
+         "" if paper is None else f"{paper:.2f}")
+        for label, paper, runs in _labelled(table, group)
+    ]  # fmt: skip
+    comparisons = [_comparisons(table, records.by_row(runs)) for runs in _by_series(group)]
+    return "\n\n".join(filter(None, (markdown(head, lines), *comparisons)))
+
+
+def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
+    """Returns the table of differences, and what they say of the paper's."""
+    lines, part = [], ""
+    for pair in table.pairs:
+        if not all(row in by_row for row in pair):
+            continue
+        runs = [{run["seed"]: run for run in by_row[row]} for row in pair]
+        seeds = sorted(set(runs[0]) & set(runs[1]))
+        if not seeds:
+            continue
+        part = runs[0][seeds[0]]["part"]
+        scores = [[run[seed]["scores"][part]["bleu"] for seed in seeds] for run in runs]
+        changes = [system - baseline for baseline, system in zip(*scores, strict=True)]
+        p_value = paired_bootstrap(*(_added([run[seed] for seed in seeds]) for run in runs))
+        (label, before), (other, after) = (table.rows[row] for row in pair)
+        paper = None if before is None or after is None else after - before
+        lines.append((
+            label, other, ", ".join(f"{change:+.2f}" for change in changes),
+            f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",
+            "" if paper is None else f"{paper:+.2f}", _verdict(changes, p_value, paper),
+        ))  # fmt: skip
+    if not lines:
+        return ""
+    head = ("baseline", "system", f"{part} BLEU, by seed", "mean", "p", "paper", "the paper is")
+    return markdown(head, lines)
+
+
+def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> str:
+    """Returns what changes of the score, one of each seed, say of the paper's."""
+    if not paper:
+        return ""
+    if len(changes) < 2:
+        return "not judged by one seed"
+    agree = all(change * changes[0] > 0 for change in changes)
+    if p_value >= SIGNIFICANT or not agree:
+        return "neither"
+    return "confirmed" if changes[0] * paper > 0 else "contradicted"
+
+
+def _added(runs: Iterable[Record]) -> Counts:
+    """Returns the counts of several trainings, added up sentence by sentence."""
+    total: Counts = sum(records.counts_of(run) for run in runs)  # type: ignore[assignment]
+    return total
+
+
+# Length of sentences.
+
+
+def lengths_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns BLEU of the sentences longer than 0, 10, 20, ... source words, by row."""
+    sizes, curves = length_curves(table, group)
+    rows = [(label, *(f"{bleu:.2f}" for bleu in curve)) for label, curve in curves.items()]
+    head = ("longer than", *(str(STEP * k) for k in range(len(sizes))))
+    return markdown(head, [("sentences", *(f"{size:,}" for size in sizes)), *rows])
+
+
+def length_curves(
+    table: Table, group: Sequence[Record]
+) -> tuple[list[int], dict[str, list[float]]]:
+    """Returns the number of sentences at each length, and the BLEU there (mean over seeds)."""
+    import numpy as np
+
+    words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
+    bounds = [
+        bound for bound in range(0, int(words.max()), STEP) if (words > bound).sum() >= FEWEST
+    ]
+    curves = {}
+    for label, _, runs in _labelled(table, group):
+        counts = [records.counts_of(run) for run in runs]
+        curves[label] = [
+            statistics.fmean(bleu_of(rows[words > bound]) for rows in counts) for bound in bounds
+        ]
+    return [int((words > bound).sum()) for bound in bounds], curves
+
+
+# What the tables share.
+
+
+def _groups(found: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
+    groups: dict[Any, list[Record]] = {}
+    for record in found:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
+def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list[Record]]:
+    """Returns the results of a table's rows, apart by task and budget.
+
+    Results whose series has changed settings of all rows (`--set`) stand with those that did not,
+    but are compared among themselves alone.
+    """
+    groups = _groups(
+        (record for record in found if record["row"] in table.rows),
+        lambda record: (record["task"], record["series"]["hash"], record["batches_an_update"]),
+    )
+    plain: dict[Any, list[Record]] = {}
+    for group in sorted(groups.values(), key=lambda group: bool(_changes(group))):
+        first = group[0]
+        key = (first["task"], first["series"]["preset"], first["series"]["max_steps"],
+               first["batches_an_update"])  # fmt: skip
+        if _changes(group) and key in plain:
+            plain[key] += group
+        else:
+            plain[(*key, first["series"]["hash"]) if key in plain else key] = list(group)
+    return {(g[0]["task"], records.series_title(g[0])): g for g in plain.values()}
+
+
+def _changes(group: Sequence[Record]) -> str:
+    """Returns what a series changes in all its rows, "" if one of its results says nothing."""
+    sets: list[list[str]] = [record["series"]["set"] for record in group]
+    return min(map(" ".join, sets), key=len)
+
+
+def _by_series(group: Sequence[Record]) -> list[list[Record]]:
+    return list(_groups(group, lambda record: record["series"]["hash"]).values())
+
+
+def _labelled(
+    table: Table, group: Sequence[Record]
+) -> Iterator[tuple[str, float | None, list[Record]]]:
+    """Yields label, the paper's BLEU and results of each row; a changed series names its change."""
+    for series in _by_series(group):
+        by_row = records.by_row(series)
+        change = _changes(series) if series[0]["series"] != group[0]["series"] else ""
+        for row, (label, paper) in table.rows.items():
+            if runs := by_row.get(row):
+                yield label + f", `{change}`" * bool(change), paper, runs
+
+
+def each_budget(
+    found: Sequence[Record], table: Table, make: Callable[[Table, Sequence[Record]], str]
+) -> str:
+    """Returns a part for each budget, under the settings that its rows share."""
+    parts = []
+    for (task, series), group in budgets(found, table).items():
+        parts += [f"`{task}`, {series}.", make(table, group)]
+    return "\n\n".join(parts) or NOTHING
+
+
+def _splits(used: Iterable[Record]) -> list[str]:
+    """Returns the parts that were scored, validation and test first."""
+    return list(dict.fromkeys(split for record in used for split in record["scores"]))
+
+
+def _bleu(runs: Sequence[Record], split: str, each: bool = False) -> str:
+    """Returns mean and standard deviation over seeds; with `each`, every score, too."""
+    scores = [run["scores"][split]["bleu"] for run in runs if split in run["scores"]]
+    if not scores:
+        return ""
+    text = f"{statistics.fmean(scores):.2f}"
+    if len(scores) > 1:
+        text += f" ± {statistics.stdev(scores):.2f}"
+        text += f" ({', '.join(f'{score:.2f}' for score in scores)})" * each
+    return text
+
+
+def _range(values: Iterable[float], form: str) -> str:
+    """Returns least and greatest of values, or one if they print alike."""
+    found = sorted(values)
+    return "–".join(dict.fromkeys(form.format(value) for value in (found[0], found[-1])))
+
+
+def _each(values: Iterable[Mapping[str, Any]], form: str) -> str:
+    """Returns a value of each run, or one if they agree."""
+    return ", ".join(dict.fromkeys(form.format(**value) for value in values))
+
+
+def conditions(found: Sequence[Record]) -> str:
+    """Returns signatures of the scores, beam sizes and machines, each with the tasks it is of."""
+    tasks: dict[str, dict[str, None]] = {}
+    for run in found:
+        machine = run["machine"]
+        said = [f"{name}: `{score[key]}`"
+                for score in run["scores"].values()
+                for name, key in (("BLEU", "bleu_signature"), ("chrF2", "chrf_signature"))
+                if key in score]  # fmt: skip
+        said.append(f"beam {run['beam_size']}, length penalty {run['length_penalty']}")
+        said.append(machine["processor"] + f", {machine['gpus']} GPUs" * bool(machine["gpus"]))
+        said.append(", ".join(f"{name} {number}" for name, number in run["versions"].items()))
+        for text in said:
+            tasks.setdefault(text, {})[run["task"]] = None
+    lines = [f"- {text} ({', '.join(names)})" for text, names in sorted(tasks.items())]
+    return "\n".join(lines) or NOTHING

@@ -1,0 +1,92 @@
+"""The pictures show what the results say, on light and on dark pages."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from pipelines.papers import pictures, records
+from pipelines.papers.pictures import Line, Panel
+
+FOUND = records.read_records(records.RECORDS)
+CONTENTS = {
+    name: pictures.content_of(panels) for name, panels in pictures.all_panels(FOUND).items()
+} | {"attention": pictures.attention_content(json.loads(pictures.ATTENTION.read_text("utf-8")))}
+PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
+
+
+def texts(path):
+    return [element.text for element in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def documents():
+    return "\n".join(
+        (pictures.PICTURES.parents[2] / name).read_text("utf-8")
+        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md")
+    )
+
+
+@pytest.mark.parametrize("theme", pictures.THEMES)
+@pytest.mark.parametrize("name", CONTENTS)
+def test_pictures_are_what_the_results_say(name, theme):
+    path = pictures.PICTURES / f"{name}-{theme}.svg"
+    text = path.read_text("utf-8")
+    assert pictures.DIGEST + pictures.digest(CONTENTS[name]) in text
+    assert len(text) < 100_000
+    assert "pipelines/papers/pictures/" + path.name in documents()
+
+
+def test_no_picture_is_left_over():
+    expected = {f"{name}-{theme}.svg" for name in CONTENTS for theme in pictures.THEMES}
+    assert {path.name for path in pictures.PICTURES.glob("*.svg")} == expected
+
+
+def test_panels_show_lines_titles_and_names(tmp_path):
+    light, dark = pictures.draw_panels(
+        tmp_path / "a", [PANEL, Panel("Other", "x", "", PANEL.lines)]
+    )
+    for path, theme in ((light, "light"), (dark, "dark")):
+        shown = texts(path)
+        assert {"Title", "Other", "one", "two", "x", "y"} <= set(shown)
+        assert pictures.THEMES[theme]["lines"][0] in path.read_text()
+    assert light.name == "a-light.svg" and light.read_text() != dark.read_text()
+
+
+def test_drawing_again_gives_the_same_file(tmp_path):
+    first = [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])]
+    assert [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])] == first
+
+
+def test_a_picture_tells_other_data_apart(tmp_path):
+    changed = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.5)])])
+    digests = {pictures.digest(pictures.content_of([panel])) for panel in (PANEL, changed)}
+    assert len(digests) == 2
+
+
+def test_curves_are_means_where_all_seeds_were_validated():
+    runs = [{"curve": {"100": 1.0, "200": 3.0}}, {"curve": {"200": 5.0, "300": 9.0}}]
+    assert pictures.mean_curve(runs) == [(200, 4.0)]
+    assert pictures.mean_curve([]) == []
+
+
+def test_each_curve_of_the_documents_has_its_runs():
+    for name, panels in pictures.CURVES.items():
+        shown = {panel.title: [line.label for line in panel.lines]
+                 for panel in pictures.all_panels(FOUND)[name]}  # fmt: skip
+        assert shown == {title: [c.label for c in curves] for title, curves in panels.items()}
+        assert max(map(len, shown.values())) <= len(pictures.THEMES["light"]["lines"])
+
+
+def test_attention_sums_to_one_over_the_source(tmp_path):
+    found = json.loads(pictures.ATTENTION.read_text("utf-8"))
+    assert [len(row) for row in found["weights"]] == [len(found["source"])] * len(found["target"])
+    for row in found["weights"]:
+        assert sum(row) == pytest.approx(1, abs=0.01)
+    light, _ = pictures.draw_attention(tmp_path / "attention", found)
+    assert texts(light) == found["source"] + found["target"]
+
+
+def test_a_run_without_an_export_is_refused(tmp_path):
+    with pytest.raises(UserError, match="has no exported version"):
+        pictures.attend(tmp_path, "text")
