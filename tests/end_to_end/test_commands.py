@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -131,15 +130,6 @@ def test_help_explains_and_gives_an_example_in_80_columns(here, monkeypatch, scr
     assert result.stdout.startswith(f"usage: python pipelines/{script}.py [-h]")
     assert not caller.COMMAND.search(result.stdout)
     assert max(map(len, result.stdout.splitlines())) <= 80
-
-
-def test_every_flag_in_the_readme_exists(here):
-    commands = re.findall(r"python pipelines/(\w+)\.py(.*)", Path(ROOT, "README.md").read_text())
-    assert {"train", "translate", "evaluate", "export", "prepare"} <= {name for name, _ in commands}
-    helps = {name: here(name, "--help").stdout for name, _ in commands}
-    for name, arguments in commands:
-        for flag in re.findall(r"--[\w-]+", arguments):
-            assert flag in helps[name], f"{name} has no {flag}"
 
 
 def test_a_run_that_another_process_trains_is_refused(tmp_path):
