@@ -138,7 +138,7 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
 
 def read_text(path: Path | None) -> list[str]:
     """Returns the lines of a file, or of standard input if there is none."""
-    from dtmt_tf.data.corpus import read_lines
+    from dtmt_tf.data.lines import read_lines
 
     if path:
         return read_lines(path)

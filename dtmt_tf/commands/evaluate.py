@@ -43,7 +43,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     startup.start_tensorflow()
 
-    from dtmt_tf.data.corpus import read_lines
+    from dtmt_tf.data.lines import read_lines
     from dtmt_tf.errors import UserError
     from dtmt_tf.evaluation import (
         compare_systems,

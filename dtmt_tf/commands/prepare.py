@@ -41,5 +41,5 @@ def command(arguments: Sequence[str] | None = None) -> int:
     options = args.beam_options
     run.prepare(functools.partial(write_shards, options) if options else None)
     print(run.statistics())
-    print(f"\nSub-words: {run.work}\nRecords: {run.records.folder}")
+    print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
     return 0

@@ -1,4 +1,4 @@
-"""Records made by an Apache Beam pipeline, through TFDS: for corpora beyond one machine."""
+"""Shards made by an Apache Beam pipeline, through TFDS: for corpora beyond one machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from dtmt_tf.data.records import PART, SIDES, TEXTS, Example, Preparation
+from dtmt_tf.data.check import TRAIN
+from dtmt_tf.data.shards import SIDES, TEXTS, Example, Preparation
 from dtmt_tf.errors import UserError
 
 DIRECT_RUNNER = "DirectRunner"  # Beam's own, on this machine
@@ -47,7 +48,7 @@ class TokenizedPairs(tfds.core.ShardBasedBuilder):
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
         config = self.builder_config
-        return {PART: [functools.partial(_examples, config.preparation, k) for k in config.shards]}
+        return {TRAIN: [functools.partial(_examples, config.preparation, k) for k in config.shards]}
 
 
 def _examples(preparation: Preparation, shard: int) -> Iterator[tuple[int, Example]]:
@@ -87,7 +88,7 @@ def write_shards(options: Sequence[str], preparation: Preparation, shards: Seque
             try_download_gcs=False,
         )
     )
-    written = builder.info.splits[PART].filepaths
+    written = builder.info.splits[TRAIN].filepaths
     for shard, path in zip(shards, written, strict=True):
         Path(path).replace(preparation.path(shard))
         preparation.add(shard)

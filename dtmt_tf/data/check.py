@@ -10,14 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from dtmt_tf.data.corpus import byte_lines
+from dtmt_tf.data.lines import byte_lines
 from dtmt_tf.errors import UserError
 
 Severity = Literal["fatal", "warning"]
 
 # C0 without tab, DEL, and C1 (U+0080 to U+009F) as UTF-8 bytes; NUL is looked for by itself.
 _CONTROL = re.compile(rb"[\x01-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]")
-_TRAIN = "train"
+TRAIN = "train"
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ def check_files(
     Raises:
         UserError: If a finding is fatal; the message lists all that are.
     """
-    parts = {
+    files_of = {
         split: [
             (_Side(str(source), byte_lines(source)), _Side(str(target), byte_lines(target)))
             for source, target in files
         ]
         for split, files in splits.items()
     }
-    return _check(parts, limits or Limits())
+    return _check(files_of, limits or Limits())
 
 
 def check_pairs(
@@ -92,7 +92,7 @@ def check_pairs(
     Findings name the side, such as `train source`, in place of a file. With `stop_if_fatal=False`
     those that are fatal are returned with the others.
     """
-    parts = {
+    files_of = {
         split: [
             (
                 _Side(f"{split} source", (_encode(line) for line in sources)),
@@ -101,7 +101,7 @@ def check_pairs(
         ]
         for split, (sources, targets) in splits.items()
     }
-    return _check(parts, limits or Limits(), stop_if_fatal)
+    return _check(files_of, limits or Limits(), stop_if_fatal)
 
 
 def format_findings(findings: Iterable[Finding]) -> str:
@@ -164,23 +164,23 @@ class _Side:
         ]
 
 
-Parts = Sequence[tuple[_Side, _Side]]  # of a split: its source and target files
+Files = Sequence[tuple[_Side, _Side]]  # of a split: source and target, one after the other
 
 
 def _check(
-    splits: Mapping[str, Parts], limits: Limits, stop_if_fatal: bool = True
+    splits: Mapping[str, Files], limits: Limits, stop_if_fatal: bool = True
 ) -> list[Finding]:
     if not splits:
         raise UserError("There is no data: name the files of at least one split.")
-    source_hashes = {split: _check_split(split, parts, limits) for split, parts in splits.items()}
-    if _TRAIN in splits:
-        for split, parts in splits.items():
-            if split != _TRAIN:
-                _check_overlap(split, parts, source_hashes[split], source_hashes[_TRAIN])
+    source_hashes = {split: _check_split(split, files, limits) for split, files in splits.items()}
+    if TRAIN in splits:
+        for split, files in splits.items():
+            if split != TRAIN:
+                _check_overlap(split, files, source_hashes[split], source_hashes[TRAIN])
     findings = [
         finding
-        for parts in splits.values()
-        for source, target in parts
+        for files in splits.values()
+        for source, target in files
         for finding in source.findings() + target.findings()
     ]
     fatal = [finding for finding in findings if finding.severity == "fatal"]
@@ -189,18 +189,18 @@ def _check(
     return findings
 
 
-def _check_split(split: str, parts: Parts, limits: Limits) -> array:
+def _check_split(split: str, files: Files, limits: Limits) -> array:
     """Checks one split and returns a hash of each line's source, 0 where the pair is no use."""
     source_hashes, pair_hashes = array("q"), array("q")
-    for source, target in parts:
+    for source, target in files:
         source.first = len(source_hashes)
         _check_lines(source, target, limits, source_hashes, pair_hashes)
     pairs = np.frombuffer(pair_hashes, dtype=np.int64)
     if not np.any(pairs):
-        source, count = parts[0][0], sum(source.num_lines for source, _ in parts)
+        source, count = files[0][0], sum(source.num_lines for source, _ in files)
         message = f"no usable pair in the {split} set; lines read"
         source.note("no pairs", "fatal", message, line=1, count=count)
-    _check_duplicates(parts, pairs)
+    _check_duplicates(files, pairs)
     return source_hashes
 
 
@@ -238,27 +238,27 @@ def _check_lines(
         )
 
 
-def _check_duplicates(parts: Parts, pairs: np.ndarray) -> None:
+def _check_duplicates(files: Files, pairs: np.ndarray) -> None:
     """Notes pairs that occurred before in the split, in the same file or another."""
     # A sort takes an eighth of the memory of a set, and about as long.
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
     repeats = order[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)]
-    _note_pairs(parts, repeats, "duplicate", "repeats an earlier pair")
+    _note_pairs(files, repeats, "duplicate", "repeats an earlier pair")
 
 
-def _check_overlap(split: str, parts: Parts, held_out: array, train: array) -> None:
+def _check_overlap(split: str, files: Files, held_out: array, train: array) -> None:
     """Notes source sentences of a held-out split that occur in training."""
     # The set is of the smaller side, which the training set is not.
     wanted = set(held_out) - {0}
     shared = {value for value in train if value in wanted}
     found = np.flatnonzero([value in shared for value in held_out])
-    _note_pairs(parts, found, "overlap", f"{split} source is also in the training set")
+    _note_pairs(files, found, "overlap", f"{split} source is also in the training set")
 
 
-def _note_pairs(parts: Parts, pairs: np.ndarray, kind: str, message: str) -> None:
+def _note_pairs(files: Files, pairs: np.ndarray, kind: str, message: str) -> None:
     """Notes a fault of pairs, counted from 0 through the split, in the source files they are in."""
-    for source, _ in parts:
+    for source, _ in files:
         lines = pairs - source.first + 1
         inside = lines[(lines >= 1) & (lines <= source.num_lines)]
         if len(inside):

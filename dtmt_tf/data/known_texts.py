@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from dtmt_tf.data.corpus import Text, text_of
+from dtmt_tf.data.lines import FileFacts, facts_of
 from dtmt_tf.files import locked, write_atomically
 
 
@@ -16,26 +16,26 @@ class KnownTexts:
     A file counts as unchanged while its size, its time and that of its inode stay as they were.
 
     Args:
-        record: The JSON file that remembers them.
+        memory: The JSON file that remembers them.
     """
 
-    def __init__(self, record: Path) -> None:
-        self.record = record
+    def __init__(self, memory: Path) -> None:
+        self.memory = memory
 
-    def __call__(self, path: Path) -> Text:
+    def __call__(self, path: Path) -> FileFacts:
         """Returns what is known of a file, which is read if need be.
 
         Raises:
             UserError: If the file is missing or damaged.
         """
         path = path.absolute()
-        with locked(self.record.with_suffix(".lock")):
-            known = json.loads(self.record.read_text("utf-8")) if self.record.exists() else {}
+        with locked(self.memory.with_suffix(".lock")):
+            known = json.loads(self.memory.read_text("utf-8")) if self.memory.exists() else {}
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
             entry = known.get(str(path), {})
             if entry.get("state") != state:
-                entry = {"state": state, "text": dataclasses.asdict(text_of(path))}
+                entry = {"state": state, "text": dataclasses.asdict(facts_of(path))}
                 known[str(path)] = entry
-                write_atomically(self.record, json.dumps(known, indent=1).encode())
-            return Text(**entry["text"])
+                write_atomically(self.memory, json.dumps(known, indent=1).encode())
+            return FileFacts(**entry["text"])

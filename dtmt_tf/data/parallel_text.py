@@ -29,11 +29,10 @@ from dtmt_tf.files import locked
 
 PAIRS_PER_SHARD = 100_000  # TFDS holds one shard in memory while it writes
 PAIRS_AT_ONCE = 1000  # read together
-TRAIN = "train"
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """Pairs that are to be prepared.
 
     Args:
@@ -46,12 +45,12 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Record:
+class Facts:
     """What is found out about a data set once, and kept with it.
 
     Args:
         findings: What the data check found worth telling.
-        fingerprint: Hash of the training part's text; nothing if there is none.
+        fingerprint: Hash of the training split's text; nothing if there is none.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -62,7 +61,7 @@ class Record:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Record:
+    def from_dict(cls, values: Mapping[str, Any]) -> Facts:
         """Rebuilds what `to_dict` took apart."""
         findings = tuple(Finding(**finding) for finding in values["findings"])
         return cls(findings, values["fingerprint"])
@@ -70,10 +69,10 @@ class Record:
 
 @dataclass(eq=False, repr=False)
 class ParallelTextConfig(tfds.core.BuilderConfig):
-    """What `ParallelText` writes: parts by split, and what to keep with them as JSON."""
+    """What `ParallelText` writes: pairs by TFDS's split, and what to keep with them as JSON."""
 
     languages: tuple[str, str] = ("", "")
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    pairs: Mapping[str, Split] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -98,12 +97,12 @@ class ParallelText(tfds.core.ShardBasedBuilder):
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
         shards: dict[str, list[Callable]] = {}
-        for name, part in self.builder_config.parts.items():
+        for name, split in self.builder_config.pairs.items():
             # all shards take from one iterator, in turn
-            pairs = iter(tqdm(part.read(), f"preparing {name}", part.size, disable=None))
+            pairs = iter(tqdm(split.read(), f"preparing {name}", split.size, disable=None))
             shards[name] = [
                 functools.partial(self._examples, pairs, first)
-                for first in range(0, part.size, PAIRS_PER_SHARD)
+                for first in range(0, split.size, PAIRS_PER_SHARD)
             ]
         return shards
 
@@ -121,31 +120,31 @@ class PreparedText:
     Args:
         builder: TFDS's builder of it.
         languages: Names of source and target among its features.
-        splits: Its splits by part.
-        record: What is known about it.
+        names: What TFDS calls each of its splits.
+        facts: What is known about it.
 
     Attributes:
-        sizes: Number of pairs by part.
+        sizes: Number of pairs by split.
     """
 
     def __init__(
         self,
         builder: tfds.core.DatasetBuilder,
         languages: tuple[str, str],
-        splits: Mapping[str, str],
-        record: Record = Record(),
+        names: Mapping[str, str],
+        facts: Facts = Facts(),
     ) -> None:
         self.builder = builder
         self.languages = languages
-        self.splits = splits
-        self.record = record
+        self.names = names
+        self.facts = facts
         self._features = {name: tf.io.FixedLenFeature([], tf.string) for name in languages}
         self.sizes: dict[str, int] = {
-            part: builder.info.splits[split].num_examples for part, split in splits.items()
+            split: builder.info.splits[name].num_examples for split, name in names.items()
         }
 
     def stream(
-        self, part: str, start: int = 0, stop: int | None = None
+        self, split: str, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[str, str]]:
         """Yields source and target of the pairs from `start` to before `stop`, in order.
 
@@ -154,10 +153,10 @@ class PreparedText:
         Raises:
             UserError: If a file of the data set is damaged or missing.
         """
-        stop = self.sizes[part] if stop is None else min(stop, self.sizes[part])
+        stop = self.sizes[split] if stop is None else min(stop, self.sizes[split])
         if start >= stop:
             return
-        pairs = self.builder.info.splits[f"{self.splits[part]}[{start}:{stop}]"]
+        pairs = self.builder.info.splits[f"{self.names[split]}[{start}:{stop}]"]
         read = 0
         try:
             for shard in pairs.file_instructions:
@@ -172,14 +171,14 @@ class PreparedText:
         except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
             raise _damaged(self.builder.data_dir, error) from error
         if read < stop - start:
-            raise _damaged(self.builder.data_dir, f"pairs are missing in {part}")
+            raise _damaged(self.builder.data_dir, f"pairs are missing in {split}")
 
 
 def prepare(
     folder: Path,
     languages: tuple[str, str],
     key: Sequence[str],
-    gather: Callable[[], tuple[Mapping[str, Part], Record]],
+    gather: Callable[[], tuple[Mapping[str, Split], Facts]],
 ) -> PreparedText:
     """Returns a data set, prepared on first use.
 
@@ -199,19 +198,19 @@ def prepare(
     if not place.exists():
         with preparing(place):
             if not place.exists():
-                parts, record = gather()
-                splits = _split_names(parts)
+                splits, facts = gather()
+                names = _names_for_tfds(splits)
                 config = ParallelTextConfig(
                     name=name,
                     languages=languages,
-                    parts={splits[part]: parts[part] for part in parts},
-                    metadata={"splits": splits, **record.to_dict()},
+                    pairs={names[split]: splits[split] for split in splits},
+                    metadata={"splits": names, **facts.to_dict()},
                 )
                 _write(ParallelText(config=config, data_dir=folder))
     try:
         builder = tfds.builder_from_directory(place)
         metadata = builder.info.metadata
-        return PreparedText(builder, languages, metadata["splits"], Record.from_dict(metadata))
+        return PreparedText(builder, languages, metadata["splits"], Facts.from_dict(metadata))
     except Exception as error:  # whatever its small files may lack
         raise _damaged(place, error) from error
 
@@ -237,14 +236,14 @@ def _damaged(place: str | Path, error: object) -> UserError:
     )
 
 
-def _split_names(parts: Iterable[str]) -> dict[str, str]:
-    """Returns a name that TFDS takes for each part; `all` has a meaning of its own there."""
+def _names_for_tfds(splits: Iterable[str]) -> dict[str, str]:
+    """Returns a name that TFDS takes for each split; `all` has a meaning of its own there."""
     names: dict[str, str] = {}
-    for part in parts:
-        name = re.sub(r"[^\w-]", "_", part)
+    for split in splits:
+        name = re.sub(r"[^\w-]", "_", split)
         while name in ("all", *names.values()):
             name += "_"
-        names[part] = name
+        names[split] = name
     return names
 
 

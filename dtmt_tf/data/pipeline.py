@@ -1,4 +1,4 @@
-"""From records of tokenised pairs to padded batches, with `tf.data`."""
+"""From shards of tokenised pairs to padded batches, with `tf.data`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.data.batch import Batch, BatchPlan
-from dtmt_tf.data.records import Ids, Records, as_ids
+from dtmt_tf.data.shards import Ids, Shards, as_ids
 from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
 
@@ -26,10 +26,10 @@ class TrainingSet:
     Memory holds the lengths and numbers of the pairs, not the pairs.
 
     Args:
-        records: The pairs.
+        shards: The pairs.
         max_length: Pairs with a longer side (in sub-words, with <eos>) are dropped and counted.
         samplers: Cut up source and target anew each time a pair is read; lengths, buckets and
-            `max_length` then still go by the records.
+            `max_length` then still go by the shards.
         seed: Seed of the samplers; with the step it fixes what they return.
 
     Attributes:
@@ -37,34 +37,34 @@ class TrainingSet:
         num_dropped: Pairs of the corpus that are too long or blank.
 
     Raises:
-        UserError: If no pair is left, or samplers find no text in the records.
+        UserError: If no pair is left, or samplers find no text in the shards.
     """
 
     def __init__(
         self,
-        records: Records,
+        shards: Shards,
         max_length: int,
         samplers: tuple[Sample, Sample] | None = None,
         seed: int = 0,
     ) -> None:
-        if samplers and not records.with_text:
+        if samplers and not shards.with_text:
             raise UserError(
-                f"{records.folder} holds no text, which training.subword_dropout_rate needs. "
-                "dtmt prepare with the same settings makes records that do."
+                f"{shards.folder} holds no text, which training.subword_dropout_rate needs. "
+                "dtmt prepare with the same settings makes shards that do."
             )
-        self.records = records
-        self.fingerprint = records.fingerprint
+        self.shards = shards
+        self.fingerprint = shards.fingerprint
         self.samplers = samplers
         self.seed = seed
         lengths, rows, first = [], [], 0
-        for shard in records.lengths():
+        for shard in shards.lengths():
             kept = np.flatnonzero(shard.max(axis=1, initial=0) <= max_length)
             lengths.append(shard[kept].astype(np.min_scalar_type(max_length)))
             rows.append((first + kept).astype(np.int32))
             first += len(shard)
-        self._rows = np.concatenate(rows)  # the records that are kept
+        self._rows = np.concatenate(rows)  # the pairs that are kept
         self._lengths = np.concatenate(lengths)  # [N, 2]
-        self.num_dropped = records.num_pairs - len(self._rows)
+        self.num_dropped = shards.num_pairs - len(self._rows)
         if not len(self._rows):
             raise UserError(
                 f"No training pair has 1 to {max_length} sub-words on both sides. "
@@ -74,7 +74,7 @@ class TrainingSet:
             logger.info(
                 "Dropped %d of %d training pairs: empty, or over %d sub-words.",
                 self.num_dropped,
-                records.num_pairs,
+                shards.num_pairs,
                 max_length,
             )
 
@@ -109,14 +109,14 @@ class TrainingSet:
     def _stored(self, rows: np.ndarray, step: int, take: Take) -> Batch:
         """Returns pairs as they were cut up once."""
         widths = self._lengths[rows].max(axis=0)
-        return Batch(*map(_padded, self.records.ids(self._rows[take(rows)]), widths))
+        return Batch(*map(_padded, self.shards.ids(self._rows[take(rows)]), widths))
 
     def _sampled(self, rows: np.ndarray, step: int, take: Take) -> Batch:
         """Returns pairs cut up by `samplers`: again a pure function of seed and step."""
         seeds = np.random.SeedSequence([self.seed, step]).generate_state(2)
         sides = []
         for texts, sample, seed in zip(
-            self.records.texts(self._rows[rows]), self.samplers or (), seeds, strict=True
+            self.shards.texts(self._rows[rows]), self.samplers or (), seeds, strict=True
         ):
             ids = as_ids(sample(texts, int(seed)))
             sides.append(take(_padded(ids, ids.lengths.max())))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from dtmt_tf.config import UNK_ID
-from dtmt_tf.data.records import PART, Corpus, Ids, Records, as_ids
+from dtmt_tf.data.check import TRAIN
+from dtmt_tf.data.shards import Ids, PairsBySplit, Shards, as_ids
 from dtmt_tf.text import Vocabulary
 
 
 class Figures:
-    """Figures on one side of a part, gathered as its pairs go by.
+    """Figures on one side of a split, gathered as its pairs go by.
 
     Args:
-        name: The part.
+        name: The split.
         side: The language.
         vocab_size: Size of the vocabulary.
     """
@@ -51,30 +52,30 @@ class Figures:
 
 
 HEADER = (
-    f"{'part':<12} {'side':<4} {'pairs':>10} {'sub-words':>13} {'mean':>6} {'median':>6} "
+    f"{'split':<12} {'side':<4} {'pairs':>10} {'sub-words':>13} {'mean':>6} {'median':>6} "
     f"{'max':>6} {'unknown':>8} {'used':>8}"
 )
 
 
 def table(
-    corpus: Corpus, records: Records, vocabulary: Vocabulary, languages: tuple[str, str]
+    corpus: PairsBySplit, shards: Shards, vocabulary: Vocabulary, languages: tuple[str, str]
 ) -> str:
     """Returns a table of a corpus in sub-words.
 
     Args:
-        corpus: Gives all parts but the training part.
-        records: Give that one, less its blank pairs; it is streamed.
+        corpus: Gives all parts but the training split.
+        shards: Give that one, less its blank pairs; it is streamed.
         vocabulary: The sub-words.
         languages: Source and target.
     """
     subwords = vocabulary.source, vocabulary.target
     rows = [HEADER]
-    for part in corpus.sizes:
+    for split in corpus.sizes:
         figures = [
-            Figures(part, language, side.size)
+            Figures(split, language, side.size)
             for language, side in zip(languages, subwords, strict=True)
         ]
-        blocks = records.blocks() if part == PART else [_encoded(corpus, part, vocabulary)]
+        blocks = shards.blocks() if split == TRAIN else [_encoded(corpus, split, vocabulary)]
         for block in blocks:
             for side, ids in zip(figures, block, strict=True):
                 side.add(*ids)
@@ -82,9 +83,9 @@ def table(
     return "\n".join(rows)
 
 
-def _encoded(corpus: Corpus, part: str, vocabulary: Vocabulary) -> tuple[Ids, Ids]:
-    """Returns the sub-words of a part that is small enough for memory."""
-    source, target = zip(*corpus.stream(part), strict=True)
+def _encoded(corpus: PairsBySplit, split: str, vocabulary: Vocabulary) -> tuple[Ids, Ids]:
+    """Returns the sub-words of a split that is small enough for memory."""
+    source, target = zip(*corpus.stream(split), strict=True)
     return as_ids(vocabulary.source.encode_lists(source)), as_ids(
         vocabulary.target.encode_lists(target)
     )

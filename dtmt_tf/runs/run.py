@@ -14,9 +14,9 @@ from typing import Any
 
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
+from dtmt_tf.data.corpus import Corpus, load_corpus
 from dtmt_tf.data.pipeline import TrainingSet
-from dtmt_tf.data.records import Preparation, Records, preparation
-from dtmt_tf.data.splits import Corpus, load_corpus
+from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
@@ -206,16 +206,16 @@ class Run:
         return {"run": f"{folder.parent.name}/{folder.name}"}
 
     @cached_property
-    def records(self) -> Records:
+    def shards(self) -> Shards:
         """The training split in sub-words, prepared on first use.
 
         Raises:
             UserError: If a file of an earlier preparation is damaged.
         """
-        return Records(self.prepare())
+        return Shards(self.prepare())
 
     def prepare(self, write: Callable[[Preparation, list[int]], None] | None = None) -> Path:
-        """Makes what is missing of `records`; returns their folder.
+        """Makes what is missing of `shards`; returns their folder.
 
         Args:
             write: What writes them, see `Preparation.run`.
@@ -229,7 +229,7 @@ class Run:
         """Returns the training pairs that are short enough."""
         training = self.experiment.training
         return TrainingSet(
-            self.records,
+            self.shards,
             self.experiment.data.max_length,
             self.vocabulary.samplers(training.subword_dropout_rate),
             training.seed,
@@ -266,7 +266,7 @@ class Run:
         """Returns a table of the corpus in sub-words."""
         data = self.experiment.data
         languages = data.source_language, data.target_language
-        return table(self.corpus, self.records, self.vocabulary, languages)
+        return table(self.corpus, self.shards, self.vocabulary, languages)
 
     def build_model(self) -> TranslationModel:
         """Returns the model with fresh weights, the same for the same seed."""

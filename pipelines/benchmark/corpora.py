@@ -81,7 +81,7 @@ def training_set(
         pairs: So many pairs of made up text instead, cut into sub-words learnt from it.
     """
     from dtmt_tf.data.pipeline import TrainingSet
-    from dtmt_tf.data.records import Records, preparation
+    from dtmt_tf.data.shards import Shards, preparation
     from dtmt_tf.text import Vocabulary
 
     data, training = experiment.data, experiment.training
@@ -99,14 +99,14 @@ def training_set(
     made = preparation(_folder(), corpus, vocabulary, bool(rate))
     made.run()
     samplers = vocabulary.samplers(rate)
-    return TrainingSet(Records(made.folder), data.max_length, samplers, training.seed)
+    return TrainingSet(Shards(made.folder), data.max_length, samplers, training.seed)
 
 
 def random_set(experiment: Experiment, pairs: int) -> TrainingSet:
     """Returns pairs of random ids, their lengths those of `LENGTHS` in turn."""
     from dtmt_tf.config import EOS_ID, UNK_ID
     from dtmt_tf.data.pipeline import TrainingSet
-    from dtmt_tf.data.records import Preparation, Records
+    from dtmt_tf.data.shards import Preparation, Shards
 
     def numbers(texts: Sequence[str]) -> list[list[int]]:
         return [[*map(int, text.split()), EOS_ID] for text in texts]
@@ -122,7 +122,7 @@ def random_set(experiment: Experiment, pairs: int) -> TrainingSet:
     corpus = Repeated(list(zip(*sides, strict=True)), 1)
     folder = _folder()
     Preparation(folder, corpus, (numbers, numbers)).run()
-    return TrainingSet(Records(folder), experiment.data.max_length)
+    return TrainingSet(Shards(folder), experiment.data.max_length)
 
 
 class Repeated:

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from dtmt_tf.config import DataConfig
-from dtmt_tf.data import beam, records
+from dtmt_tf.data import beam, shards
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
-from dtmt_tf.data.records import Records, preparation
+from dtmt_tf.data.shards import Shards, preparation
 from dtmt_tf.errors import UserError
 from dtmt_tf.text import Vocabulary
 from tests.data.toy_corpus import Lines, make_lines, pairs_of
@@ -19,7 +19,7 @@ OPTIONS = ["runner=FnApiRunner"]  # what DirectRunner uses where it can not down
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     """Returns what makes the preparation of one corpus in a folder of that name."""
-    monkeypatch.setattr(records, "PAIRS_PER_SHARD", 40)
+    monkeypatch.setattr(shards, "PAIRS_PER_SHARD", 40)
     source, target = make_lines(100), make_lines(100, seed=1)
     source[3] = target[50] = ""
     vocabulary = Vocabulary.train(source, target, DataConfig(source_vocab_size=20))
@@ -32,7 +32,7 @@ def test_beam_makes_the_same_shards(make):
     here, there = make("here"), make("there")
     here.run()
     there.run(functools.partial(beam.write_shards, OPTIONS))
-    one, other = Records(here.folder), Records(there.folder)
+    one, other = Shards(here.folder), Shards(there.folder)
     assert pairs_of(other) == pairs_of(one)
     rows = np.arange(98)
     assert other.texts(rows) == one.texts(rows)
@@ -53,12 +53,12 @@ def test_beam_makes_the_missing_shard_alone(make):
     pytest.importorskip("apache_beam")
     there = make("there")
     there.run()
-    expected = pairs_of(Records(there.folder))
+    expected = pairs_of(Shards(there.folder))
     times = [there.path(shard).stat().st_mtime_ns for shard in (0, 2)]
     there.path(1).unlink()
     there.run(functools.partial(beam.write_shards, OPTIONS))
     assert [there.path(shard).stat().st_mtime_ns for shard in (0, 2)] == times
-    assert pairs_of(Records(there.folder)) == expected
+    assert pairs_of(Shards(there.folder)) == expected
 
 
 @pytest.mark.filterwarnings("default")

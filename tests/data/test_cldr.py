@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import pytest
 
-from dtmt_tf.data import cldr_phrases
+from dtmt_tf.data.cldr import phrases as cldr_phrases
 from dtmt_tf.data.cldr import render_corpus
-from dtmt_tf.data.cldr_renderer import Renderer
-from dtmt_tf.data.cldr_sampler import (
+from dtmt_tf.data.cldr.renderer import Renderer
+from dtmt_tf.data.cldr.sampler import (
     CURRENCIES,
     LANGUAGES,
     TERRITORIES,
@@ -267,6 +267,6 @@ def test_an_unknown_split_is_refused():
 
 
 def test_asking_for_more_pairs_than_there_are_ends(monkeypatch):
-    monkeypatch.setattr("dtmt_tf.data.cldr.PHRASES", {cldr_phrases.language: 1})
+    monkeypatch.setattr("dtmt_tf.data.cldr.corpus.PHRASES", {cldr_phrases.language: 1})
     with pytest.raises(ValueError, match="Received: 100; found: 6"):
         render_corpus("en", "de", {"test": 100}, seed=0)

@@ -1,150 +1,272 @@
+import dataclasses
 import gzip
 import hashlib
 import lzma
+from pathlib import Path
 
 import pytest
+import tensorflow_datasets as tfds
 
-from dtmt_tf.config import RemoteFile
-from dtmt_tf.data.corpus import read_lines, resolve_file
+from dtmt_tf.config import DataConfig, RemoteFile, Task, TrainingConfig
+from dtmt_tf.data import cldr, known_texts, parallel_text
+from dtmt_tf.data.check import Finding
+from dtmt_tf.data.corpus import SOURCES, load_corpus
+from dtmt_tf.data.own_files import named_files
 from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve
+from dtmt_tf.settings import about
+from tests.toy_experiment import ToyConfig
 
-TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
+FILES = {
+    "a.en": "one\ntwo\n",
+    "a.de": "eins\nzwei\n",
+    "b.en": "three\nfour\nfive\n",
+    "b.de": "drei\nvier\nfünf\n",
+    "c.en": "six\n",
+    "c.de": "sechs\n",
+    "tests/news.en": "ten\neleven\n",
+    "tests/news.de": "zehn\nelf\n",
+}
+SETTINGS = [
+    "data.source_language=en",
+    "data.target_language=de",
+    "data.train_source=b.en,a.en",
+    "data.train_target=b.de,a.de",
+    "data.validation_source=c.en",
+    "data.validation_target=c.de",
+    "data.extra_tests=tests/news",
+]
+SIDES = "source", "target"
+TASK = Task("toy", "Nothing", "toy8", DataConfig(), TrainingConfig(), unavailable="Ask the owner.")
 
 
-def remote(tmp_path, content=TEXT, path="news/train.de", url=None):
-    served = tmp_path / "server" / "train.de"
-    if url is None:
-        served.parent.mkdir(exist_ok=True)
-        served.write_bytes(content)
-        url = served.as_uri()
-    return RemoteFile(path=path, url=url, sha256=hashlib.sha256(content).hexdigest())
+@pytest.fixture
+def load(tmp_path):
+    """Loads a corpus from files below a data directory; settings come after `SETTINGS`."""
+    (tmp_path / "tests").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def read(*settings, task=TASK):
+        experiment, _ = resolve(task, "toy8", ToyConfig(), [*SETTINGS, *settings])
+        return load_corpus(experiment.data, task, tmp_path, tmp_path / "cache")
+
+    read.folder = tmp_path
+    return read
+
+
+def lines(corpus):
+    return {part: corpus.lines(part) for part in corpus.sizes}
+
+
+def prepared(load):
+    """Names of the data sets that are complete."""
+    return sorted(path.parent.parent for path in load.folder.rglob("dataset_info.json"))
+
+
+def message(load, *settings):
+    with pytest.raises(UserError) as error:
+        load(*settings)
+    return str(error.value)
+
+
+def test_settings_name_the_sources_that_there_are():
+    (corpus,) = (item for item in dataclasses.fields(DataConfig) if item.name == "corpus")
+    assert about(corpus).choices == tuple(SOURCES)
+
+
+def test_several_files_follow_each_other_in_the_order_given(load):
+    corpus = load()
+    assert corpus.sizes == {"train": 5, "validation": 1, "news": 2}
+    assert lines(corpus) == {
+        "train": (
+            ["three", "four", "five", "one", "two"],
+            ["drei", "vier", "fünf", "eins", "zwei"],
+        ),
+        "validation": (["six"], ["sechs"]),
+        "news": (["ten", "eleven"], ["zehn", "elf"]),
+    }
+    assert list(corpus.stream("train", 1, 4)) == [
+        ("four", "vier"), ("five", "fünf"), ("one", "eins")
+    ]  # fmt: skip
+
+
+def test_packed_and_plain_files_make_one_data_set(load):
+    plain = load()
+    for name, pack in {"b.en": gzip.compress, "b.de": lzma.compress, "a.de": gzip.compress}.items():
+        path = load.folder / name
+        path.with_name(f"{name}.{'xz' if pack is lzma.compress else 'gz'}").write_bytes(
+            pack(path.read_bytes())
+        )
+        path.unlink()
+    packed = load()
+    assert lines(packed) == lines(plain) and packed.fingerprint == plain.fingerprint
+    assert len(prepared(load)) == 1
+
+
+def test_tfds_loads_what_a_task_has_prepared(load):
+    load()
+    (folder,) = prepared(load)
+    data = tfds.load(
+        f"parallel_text/{folder.name}", split="train", data_dir=load.folder / "cache" / "datasets"
+    )
+    pairs = [(pair["en"].decode(), pair["de"].decode()) for pair in tfds.as_numpy(data)]
+    assert pairs[2:4] == [("five", "fünf"), ("one", "eins")] and len(pairs) == 5
+
+
+def test_unchanged_files_are_not_read_again(load, monkeypatch):
+    before = load()
+    monkeypatch.setattr(known_texts, "facts_of", None)
+    monkeypatch.setattr(parallel_text, "_write", None)
+    after = load()
+    assert lines(after) == lines(before)
+    assert (after.findings, after.fingerprint) == (before.findings, before.fingerprint)
+
+
+def test_a_changed_file_makes_another_data_set(load):
+    before = load()
+    for name, same in {"a.de": False, "c.en": True, "tests/news.de": True}.items():
+        text = FILES[name].upper()
+        (load.folder / name).write_text(text, encoding="utf-8")
+        changed = load()
+        assert (changed.fingerprint == before.fingerprint) == same  # it is of the training part
+        part = "train" if name == "a.de" else "validation" if name == "c.en" else "news"
+        assert text.split("\n")[0] in sum(changed.lines(part), [])
+        (load.folder / name).write_text(FILES[name], encoding="utf-8")
+    assert len(prepared(load)) == 4
+    assert lines(load()) == lines(before) and len(prepared(load)) == 4
+
+
+def test_findings_are_kept(load):
+    (load.folder / "tests/news.en").write_text("one\n\n")
+    finding = Finding(
+        "overlap", "warning", f"{load.folder}/tests/news.en", 1, 1,
+        "news source is also in the training set",
+    )  # fmt: skip
+    for _ in range(2):
+        found = load().findings
+        assert finding in found and [other.kind for other in found] == ["blank line", "overlap"]
+
+
+def test_a_fatal_fault_leaves_nothing_prepared(load):
+    (load.folder / "a.en").write_bytes(b"one\ntw\xffo\n")
+    assert message(load) == message(load)
+    assert prepared(load) == []
+
+
+def test_a_public_file_that_was_changed_is_refused_also_when_others_read_it_before(load):
+    load()
+    found = hashlib.sha256(FILES["a.en"].encode()).hexdigest()
+    for expected in (found, "0" * 64):
+        remote = RemoteFile("a.en", "https://files.invalid/a.en", expected)
+        task = Task("toy", "Nothing", "toy8", DataConfig(), TrainingConfig(), files=(remote,))
+        if expected == found:
+            assert load(task=task).sizes["train"] == 5
+        else:
+            with pytest.raises(UserError, match=f"found SHA-256    {found}"):
+                load(task=task)
+
+
+def test_languages_need_no_names(load):
+    corpus = load("data.source_language=", "data.target_language=", "data.extra_tests=")
+    assert corpus.lines("validation") == (["six"], ["sechs"])
+    same = load("data.target_language=en", "data.extra_tests=")
+    assert same.lines("validation") == (["six"], ["sechs"])
+
+
+@pytest.fixture
+def rendered(monkeypatch):
+    """Five pairs in place of 106,000; `rendered` counts how often they were made."""
+    calls = []
+
+    def render(source, target):
+        calls.append((source, target))
+        numbers = {"train": (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])}
+        return numbers | {"validation": (["4.5"], ["4,5"]), "test": (["5.5"], ["5,5"])}
+
+    monkeypatch.setattr(cldr, "render_corpus", render)
+    return calls
+
+
+def test_the_embedded_corpus_is_rendered_once(load, rendered):
+    files = [f"data.{part}_{side}=" for part in ("train", "validation") for side in SIDES]
+    for _ in range(2):
+        corpus = load("data.corpus=cldr", "data.extra_tests=", *files)
+        assert corpus.sizes == {"train": 3, "validation": 1, "test": 1}
+        assert corpus.lines("train") == (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])
+        assert corpus.lines("test") == (["5.5"], ["5,5"])
+    assert rendered == [("en", "de")]
+    load("data.corpus=cldr", "data.extra_tests=", "data.reverse=true", *files)
+    assert rendered == [("en", "de"), ("de", "en")]
+
+
+def test_it_is_rendered_anew_when_babel_has_changed(load, rendered, monkeypatch):
+    load("data.corpus=cldr")
+    monkeypatch.setattr("dtmt_tf.data.rendered.metadata.version", lambda name: f"{name} 99")
+    load("data.corpus=cldr")
+    assert len(rendered) == 2
+
+
+def test_files_take_the_place_of_rendered_parts(load, rendered):
+    files = [f"data.train_{side}=" for side in SIDES]
+    corpus = load("data.corpus=cldr", *files)
+    assert corpus.sizes == {"train": 3, "validation": 1, "test": 1, "news": 2}
+    assert corpus.lines("validation") == (["six"], ["sechs"])
+    assert corpus.lines("train")[0] == ["1.5", "2.5", "3.5"]
+
+
+def test_reverse_reads_what_swapped_files_give(load):
+    swapped = load(
+        "data.source_language=de",
+        "data.target_language=en",
+        *("data.train_source=b.de,a.de", "data.train_target=b.en,a.en"),
+        *("data.validation_source=c.de", "data.validation_target=c.en"),
+    )
+    assert lines(load("data.reverse=true")) == lines(swapped)
+    assert swapped.lines("news") == (["zehn", "elf"], ["ten", "eleven"])
+
+
+def test_each_file_is_as_long_as_its_translation(load):
+    # the sums agree: 5 lines on both sides, but b.en and a.de are not translations
+    text = message(load, "data.train_target=a.de,b.de")
+    assert f"{load.folder}/b.en:3: lines beyond the 2 of {load.folder}/a.de (1)" in text
+    assert f"{load.folder}/b.de:3: lines beyond the 2 of {load.folder}/a.en (1)" in text
+
+
+def test_a_fault_in_a_later_file_is_named_by_that_file_and_its_line(load):
+    (load.folder / "a.en").write_bytes(b"one\ntw\xffo\n")
+    assert message(load).splitlines()[1] == f"{load.folder}/a.en:2: not UTF-8 (1)"
 
 
 @pytest.mark.parametrize(
-    "suffix, pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
-def test_plain_and_packed_files_have_the_same_lines(tmp_path, suffix, pack):
-    path = tmp_path / f"a.de{suffix}"
-    path.write_bytes(pack(TEXT))
-    assert read_lines(path) == ["Guten Tag.", "Äpfel und Birnen"]
-
-
-@pytest.mark.parametrize(
-    "content, lines",
+    "setting, received",
     [
-        (b"", []),
-        (b"\n", [""]),
-        (b"a", ["a"]),
-        (b"a\n\nb", ["a", "", "b"]),
-        (b"a\r\nb\r\r\n", ["a", "b\r"]),
-        (b"a\rb\nc\r", ["a\rb", "c\r"]),
-        ("a\u2028b\x0bc\x0cd\x1ce\u0085f\n".encode(), ["a\u2028b\x0bc\x0cd\x1ce\u0085f"]),
-        ("e\u0301 \u00e9\n".encode(), ["e\u0301 \u00e9"]),
+        ("data.train_source=a.en", "a.en and b.de, a.de"),
+        ("data.train_target=", "b.en, a.en and none"),
+        ("data.validation_source=", "none and c.de"),
+        ("data.test_target=c.de", "none and c.de"),
     ],
 )
-def test_lines_end_at_newline_bytes_alone(tmp_path, content, lines):
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    assert read_lines(path) == lines
+def test_a_split_names_as_many_sources_as_targets(load, setting, received):
+    split = setting.partition(".")[2].partition("_")[0]
+    assert message(load, setting) == (
+        f"data.{split}_source and data.{split}_target should both name a file, or as many files. "
+        f"Received: {received}.\nAsk the owner."
+    )
 
 
-def test_invalid_utf8_is_located(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"fine\nna\xefve\n")
-    with pytest.raises(UserError, match=r"a\.txt:2: byte 0xef at position 3 of the line"):
-        read_lines(path)
+def test_training_files_are_needed(load):
+    text = message(load, "data.train_source=", "data.train_target=")
+    assert "data.train_source" in text and "none and none" in text
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"Cannot read .*none\.txt: No such file"):
-        read_lines(tmp_path / "none.txt")
+def test_a_missing_file_of_several_is_named(load):
+    text = message(load, "data.train_source=b.en,x.en")
+    assert text.startswith("x.en was not found") and text.endswith("Ask the owner.")
 
 
-@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
-@pytest.mark.parametrize("damage", [lambda data: data[:-6], lambda data: b"no archive"])
-def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
-    path = tmp_path / f"a{suffix}"
-    path.write_bytes(damage(pack(TEXT)))
-    with pytest.raises(UserError, match=r"a\.[gx]z is damaged"):
-        read_lines(path)
-
-
-def test_the_data_directory_comes_before_the_cache(tmp_path):
-    file = remote(tmp_path)
-    for directory in ("data", "cache"):
-        (tmp_path / directory / "news").mkdir(parents=True)
-        (tmp_path / directory / "news/train.de").write_bytes(TEXT)
-    found = resolve_file(file, tmp_path / "data", tmp_path / "cache")
-    assert found == tmp_path / "data/news/train.de"
-    assert resolve_file(file, None, tmp_path / "cache") == tmp_path / "cache/news/train.de"
-
-
-@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_a_packed_file_is_found_by_the_hash_of_its_text(tmp_path, suffix, pack):
-    packed = tmp_path / f"data/news/train.de{suffix}"
-    packed.parent.mkdir(parents=True)
-    packed.write_bytes(pack(TEXT))
-    assert resolve_file(remote(tmp_path), tmp_path / "data", tmp_path / "cache") == packed
-
-
-def test_a_missing_file_is_downloaded_once(tmp_path):
-    file = remote(tmp_path)
-    found = resolve_file(file, tmp_path / "data", tmp_path / "cache")
-    assert found == tmp_path / "cache/news/train.de"
-    assert found.read_bytes() == TEXT
-    (tmp_path / "server/train.de").unlink()
-    assert resolve_file(file, None, tmp_path / "cache") == found
-    assert [path.name for path in found.parent.iterdir()] == ["train.de"]
-
-
-def test_a_packed_download_keeps_its_suffix(tmp_path):
-    (tmp_path / "train.de.gz").write_bytes(gzip.compress(TEXT))
-    file = remote(tmp_path, url=(tmp_path / "train.de.gz").as_uri())
-    found = resolve_file(file, None, tmp_path / "cache")
-    assert found == tmp_path / "cache/news/train.de.gz"
-    assert read_lines(found) == ["Guten Tag.", "Äpfel und Birnen"]
-
-
-@pytest.mark.parametrize("place", ["data", "cache"])
-def test_a_changed_file_is_refused_with_both_hashes(tmp_path, place):
-    file = remote(tmp_path)
-    changed = tmp_path / place / "news/train.de"
-    changed.parent.mkdir(parents=True)
-    changed.write_bytes(b"other\n")
-    with pytest.raises(UserError) as error:
-        resolve_file(file, tmp_path / "data", tmp_path / "cache")
-    message = str(error.value)
-    assert str(changed) in message
-    assert f"expected SHA-256 {file.sha256}" in message
-    assert f"found SHA-256    {hashlib.sha256(b'other' + bytes([10])).hexdigest()}" in message
-    assert "Replace it by the original file" in message
-    assert changed.exists()
-
-
-def test_a_wrong_download_leaves_nothing_behind(tmp_path):
-    file = remote(tmp_path)
-    (tmp_path / "server/train.de").write_bytes(TEXT[:-1])
-    with pytest.raises(UserError, match="not the file that was expected"):
-        resolve_file(file, None, tmp_path / "cache")
-    assert list((tmp_path / "cache/news").iterdir()) == []
-
-
-def test_a_truncated_archive_is_a_wrong_file(tmp_path):
-    (tmp_path / "train.de.xz").write_bytes(lzma.compress(TEXT)[:-9])
-    file = remote(tmp_path, url=(tmp_path / "train.de.xz").as_uri())
-    with pytest.raises(UserError, match="the file is damaged"):
-        resolve_file(file, None, tmp_path / "cache")
-    assert list((tmp_path / "cache/news").iterdir()) == []
-
-
-def test_without_network_the_error_says_where_to_put_the_file(tmp_path):
-    url = "http://127.0.0.1:9/train.de"
-    file = remote(tmp_path, url=url)
-    with pytest.raises(UserError) as error:
-        resolve_file(file, tmp_path / "data", tmp_path / "cache")
-    message = str(error.value)
-    for part in (url, str(tmp_path / "data/news/train.de"), "--data-dir", "DTMT_DATA_DIR"):
-        assert part in message
-    with pytest.raises(UserError, match="<directory>/news/train.de .*name <directory> by"):
-        resolve_file(file, None, tmp_path / "cache")
-    assert list((tmp_path / "cache/news").iterdir()) == []
+@pytest.mark.parametrize("stems", ["tests/news,other/news", "tests/test", "train"])
+def test_two_parts_of_one_name_are_refused(stems):
+    data = DataConfig(source_language="en", target_language="de", extra_tests=(*stems.split(","),))
+    with pytest.raises(UserError, match=f"already called {Path(stems).name}"):
+        named_files(data)

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from dtmt_tf.data import known_texts
-from dtmt_tf.data.corpus import Text, text_of
 from dtmt_tf.data.known_texts import KnownTexts
+from dtmt_tf.data.lines import FileFacts, facts_of
 from dtmt_tf.errors import UserError
 
 TEXT = "Guten Tag.\nÄpfel\u2028und Birnen\n".encode()
@@ -22,9 +22,9 @@ def known(tmp_path, monkeypatch):
 
     def read(path):
         texts.read.append(path.name)
-        return text_of(path)
+        return facts_of(path)
 
-    monkeypatch.setattr(known_texts, "text_of", read)
+    monkeypatch.setattr(known_texts, "facts_of", read)
     return texts
 
 
@@ -37,24 +37,24 @@ def known(tmp_path, monkeypatch):
 def test_a_text_is_known_by_what_is_in_it_unpacked(tmp_path, content, lines, suffix, pack):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(pack(content))
-    assert text_of(path) == Text(hashlib.sha256(content).hexdigest(), lines)
+    assert facts_of(path) == FileFacts(hashlib.sha256(content).hexdigest(), lines)
 
 
 def test_a_file_is_read_again_only_when_it_has_changed(tmp_path, known):
     first, second = tmp_path / "a.de", tmp_path / "b.de.gz"
     first.write_bytes(TEXT)
     second.write_bytes(gzip.compress(TEXT))
-    assert known(first) == known(second) == known(first) == text_of(first)
-    assert KnownTexts(known.record)(second) == text_of(first)  # another process
+    assert known(first) == known(second) == known(first) == facts_of(first)
+    assert KnownTexts(known.memory)(second) == facts_of(first)  # another process
     assert known.read == ["a.de", "b.de.gz"]
     changed = TEXT.replace(b"Tag", b"Tor")  # as long, and with the same time
     times = first.stat().st_atime_ns, first.stat().st_mtime_ns
     first.write_bytes(changed)
     os.utime(first, ns=times)
     assert known(first).sha256 == hashlib.sha256(changed).hexdigest()
-    assert known(second) == text_of(second)
+    assert known(second) == facts_of(second)
     assert known.read == ["a.de", "b.de.gz", "a.de"]
-    assert len(json.loads(known.record.read_text())) == 2
+    assert len(json.loads(known.memory.read_text())) == 2
 
 
 def test_a_damaged_file_is_named_and_not_remembered(tmp_path, known):
@@ -63,4 +63,4 @@ def test_a_damaged_file_is_named_and_not_remembered(tmp_path, known):
     for _ in range(2):
         with pytest.raises(UserError, match=r"a\.gz is damaged"):
             known(path)
-    assert not known.record.exists()
+    assert not known.memory.exists()

@@ -7,7 +7,7 @@ import tensorflow_datasets as tfds
 
 from dtmt_tf.data import parallel_text
 from dtmt_tf.data.check import Finding
-from dtmt_tf.data.parallel_text import Part, Record, fingerprint, prepare
+from dtmt_tf.data.parallel_text import Facts, Split, fingerprint, prepare
 from dtmt_tf.errors import UserError
 from tests.disk import file_size_limit
 
@@ -18,12 +18,12 @@ PAIRS = [(f"line {k}", f"Zeile {k} \u2028 ä" if k else "") for k in range(25)]
 
 def part(pairs):
     encoded = [(source.encode(), target.encode()) for source, target in pairs]
-    return Part(len(encoded), lambda: iter(encoded))
+    return Split(len(encoded), lambda: iter(encoded))
 
 
 def gather():
     parts = {"train": part(PAIRS), "news-test.2008": part(PAIRS[3:5]), "all": part(PAIRS[9:10])}
-    return parts, Record((FINDING,), "1234")
+    return parts, Facts((FINDING,), "1234")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_pairs_come_back_in_order_with_what_is_known_of_them(text):
     assert list(text.stream("train")) == PAIRS
     assert list(text.stream("news-test.2008")) == PAIRS[3:5]
     assert list(text.stream("all")) == PAIRS[9:10]
-    assert text.record == Record((FINDING,), "1234")
+    assert text.facts == Facts((FINDING,), "1234")
     assert len(shards(text)) == 3
 
 
@@ -78,7 +78,7 @@ def test_tfds_loads_it_by_name_and_knows_its_languages(text, tmp_path):
 
 def test_it_is_prepared_once_for_each_key_and_languages(text, tmp_path):
     again = prepare(tmp_path, ("en", "de"), ["key"], pytest.fail)
-    assert list(again.stream("train")) == PAIRS and again.record == text.record
+    assert list(again.stream("train")) == PAIRS and again.facts == text.facts
     calls = []
     for languages, key in [
         (("en", "de"), ["k", "ey"]), (("de", "en"), ["key"]), (("en", "de"), ["key", ""])
@@ -93,7 +93,7 @@ def test_a_failure_leaves_nothing_that_is_taken_for_complete(tmp_path):
             yield PAIRS[0][0].encode(), b"x"
             raise error
 
-        return {"train": Part(2, read)}, Record()
+        return {"train": Split(2, read)}, Facts()
 
     for error in (KeyboardInterrupt(), UserError("a fault")):
         with pytest.raises(type(error)):
@@ -105,12 +105,12 @@ def test_a_failure_leaves_nothing_that_is_taken_for_complete(tmp_path):
 SLOW = """
 import sys, time
 from pathlib import Path
-from dtmt_tf.data.parallel_text import Part, Record, prepare
+from dtmt_tf.data.parallel_text import Split, Facts, prepare
 def read():
     yield b"a", b"b"
     print("began", flush=True, file=sys.__stdout__)
     time.sleep(60)
-prepare(Path(sys.argv[1]), ("en", "de"), ["key"], lambda: ({"train": Part(9, read)}, Record()))
+prepare(Path(sys.argv[1]), ("en", "de"), ["key"], lambda: ({"train": Split(9, read)}, Facts()))
 """
 
 

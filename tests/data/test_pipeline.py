@@ -5,22 +5,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.data import records
+from dtmt_tf.data import shards
 from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
-from tests.data.toy_corpus import encode_letters, encode_twice, ids, make_lines, make_records
+from tests.data.toy_corpus import encode_letters, encode_twice, ids, make_lines, make_shards
 
 
 @pytest.fixture
 def training_set(tmp_path, monkeypatch):
     """Returns what makes a training set, in shards of 64 pairs."""
-    monkeypatch.setattr(records, "PAIRS_PER_SHARD", 64)
+    monkeypatch.setattr(shards, "PAIRS_PER_SHARD", 64)
 
     def make(source=None, target=None, max_length=30):
         source = make_lines() if source is None else source
         target = make_lines(seed=1) if target is None else target
-        return TrainingSet(make_records(tmp_path, source, target), max_length)
+        return TrainingSet(make_shards(tmp_path, source, target), max_length)
 
     return make
 
@@ -156,9 +156,9 @@ def test_two_readers_of_one_plan_do_not_disturb_each_other(training_set):
 def test_a_worker_reads_its_rows_alone_padded_like_all(training_set, monkeypatch, worker):
     pairs = training_set()
     plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
-    read, rows_read = pairs.records._read, []
+    read, rows_read = pairs.shards._read, []
     monkeypatch.setattr(
-        pairs.records, "_read", lambda rows: rows_read.append(rows.tolist()) or read(rows)
+        pairs.shards, "_read", lambda rows: rows_read.append(rows.tolist()) or read(rows)
     )
     stop = plan.batches_per_epoch
 
@@ -176,8 +176,8 @@ def test_a_worker_reads_its_rows_alone_padded_like_all(training_set, monkeypatch
 def test_no_more_is_read_than_a_few_batches_ahead(training_set, monkeypatch):
     pairs = training_set()
     plan = BatchPlan(pairs.lengths, 30, 30, 1, seed=5)
-    read, sizes = pairs.records._read, []
-    monkeypatch.setattr(pairs.records, "_read", lambda rows: sizes.append(len(rows)) or read(rows))
+    read, sizes = pairs.shards._read, []
+    monkeypatch.setattr(pairs.shards, "_read", lambda rows: sizes.append(len(rows)) or read(rows))
     batches = iter(pairs.batches(plan, 0, 50 * plan.batches_per_epoch))
     next(batches)
     time.sleep(0.5)  # it may run ahead
@@ -193,7 +193,7 @@ def letters_anew(texts, seed):
 
 @pytest.fixture
 def sampled_set(tmp_path):
-    made = make_records(tmp_path, make_lines(), make_lines(seed=1), with_text=True)
+    made = make_shards(tmp_path, make_lines(), make_lines(seed=1), with_text=True)
     samplers = letters_anew, lambda texts, seed: letters_anew(texts, seed + 1)
     return lambda seed: TrainingSet(made, 30, samplers, seed)
 
@@ -243,6 +243,6 @@ def test_a_worker_gets_its_rows_of_the_sampled_batch(sampled_set):
 
 
 def test_sampling_needs_text(tmp_path):
-    made = make_records(tmp_path, ["a"], ["b"])
+    made = make_shards(tmp_path, ["a"], ["b"])
     with pytest.raises(UserError, match="holds no text.*subword_dropout_rate"):
         TrainingSet(made, 30, (letters_anew, letters_anew))

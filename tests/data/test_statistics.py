@@ -1,8 +1,8 @@
 import numpy as np
 
 from dtmt_tf.config import UNK_ID, DataConfig
-from dtmt_tf.data import records
-from dtmt_tf.data.records import Records, preparation
+from dtmt_tf.data import shards
+from dtmt_tf.data.shards import Shards, preparation
 from dtmt_tf.data.statistics import HEADER, Figures, table
 from dtmt_tf.text import Vocabulary
 from tests.data.toy_corpus import Lines, make_lines
@@ -30,7 +30,7 @@ def test_figures_are_those_of_all_sentences_at_once():
 
 
 def test_the_table_has_both_sides_of_every_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "PAIRS_PER_SHARD", 40)
+    monkeypatch.setattr(shards, "PAIRS_PER_SHARD", 40)
     source, target = make_lines(100), make_lines(100, seed=1)
     data = DataConfig(source_vocab_size=18, target_vocab_size=16, joint_vocabulary=False)
     vocabulary = Vocabulary.train(source, target, data)
@@ -50,5 +50,5 @@ def test_the_table_has_both_sides_of_every_part(tmp_path, monkeypatch):
             (vocabulary.source, vocabulary.target), sides, ("en", "de"), strict=True
         ):
             rows.append(expected_row(part, language, side.encode(lines).to_list(), side.size))
-    found = table(corpus, Records(made.folder), vocabulary, ("en", "de"))
+    found = table(corpus, Shards(made.folder), vocabulary, ("en", "de"))
     assert found.split("\n") == rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dtmt_tf.data.records import Preparation, Records
+from dtmt_tf.data.shards import Preparation, Shards
 
 
 class Lines:
@@ -43,16 +43,16 @@ def make_lines(count=300, seed=0):
     ]
 
 
-def make_records(folder, source, target, encoders=ENCODERS, with_text=False):
+def make_shards(folder, source, target, encoders=ENCODERS, with_text=False):
     Preparation(folder, Lines(source, target), encoders, with_text).run()
-    return Records(folder)
+    return Shards(folder)
 
 
-def pairs_of(records):
-    """All pairs of records, as lists of ids."""
+def pairs_of(shards):
+    """All pairs of shards, as lists of ids."""
     return [
         tuple(ids.tolist() for ids in pair)
-        for block in records.blocks()
+        for block in shards.blocks()
         for pair in zip(
             *(np.split(side.flat, np.cumsum(side.lengths)[:-1]) for side in block), strict=True
         )

@@ -174,7 +174,7 @@ def test_random_sentences_are_as_long_as_those_of_multi30k():
     experiment, _ = benchmark.common.experiment(benchmark.parse(["train", "--set", *TINY]))
     wide = experiment.__class__(**{**vars(experiment), "data": DATA_OF_ANY_LENGTH})
     pairs = corpora.random_set(wide, 240)
-    ((source, target),) = pairs.records.blocks()
+    ((source, target),) = pairs.shards.blocks()
     lengths = [side.lengths for side in (source, target)]
     written = [tuple(map(int, pair.split("-"))) for pair in corpora.LENGTHS.split()]
     assert list(zip(*lengths, strict=True)) == written * 2

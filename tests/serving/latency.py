@@ -83,7 +83,7 @@ def command() -> int:
     parser.add_argument("--count", type=int, default=200, help="lines (default: %(default)s)")
     args = parser.parse_args()
     startup.start_tensorflow()
-    from dtmt_tf.data.corpus import read_lines
+    from dtmt_tf.data.lines import read_lines
     from dtmt_tf.runs import Run, best_model, endpoints
 
     run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())

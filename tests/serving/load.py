@@ -28,7 +28,7 @@ import requests
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tqdm import tqdm
 
-from dtmt_tf.data.corpus import read_lines
+from dtmt_tf.data.lines import read_lines
 from dtmt_tf.errors import UserError
 from tests.serving.calls import arrays, predict_request
 from tests.serving.load_report import Report, Row

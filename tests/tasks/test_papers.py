@@ -3,7 +3,7 @@
 import pytest
 
 from dtmt_tf.config import DataConfig, TrainingConfig
-from dtmt_tf.data.splits import named_files
+from dtmt_tf.data.own_files import named_files
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning.dry_run import dry_run

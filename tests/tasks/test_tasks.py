@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.data.corpus import byte_lines, resolve_file
-from dtmt_tf.data.splits import find_file, named_files
+from dtmt_tf.data.downloads import resolve_file
+from dtmt_tf.data.lines import byte_lines
+from dtmt_tf.data.own_files import find_file, named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS

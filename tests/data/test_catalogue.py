@@ -10,11 +10,11 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo
 
 from dtmt_tf.config import DataConfig, Task, TrainingConfig
-from dtmt_tf.data import public_text as module
+from dtmt_tf.data import catalogue as module
+from dtmt_tf.data.catalogue import archives, catalogued_text
 from dtmt_tf.data.check import Finding
+from dtmt_tf.data.corpus import load_corpus
 from dtmt_tf.data.parallel_text import fingerprint
-from dtmt_tf.data.public_text import archives, public_text
-from dtmt_tf.data.splits import load_corpus
 from dtmt_tf.errors import UserError
 
 PAIRS = {
@@ -64,7 +64,7 @@ def load(tmp_path, monkeypatch):
     (manual / "pairs.tsv").write_bytes(TSV)
 
     def text(name="toy_translate/de-en", languages=("en", "de"), data_dir=None):
-        return public_text(name, languages, data_dir, tmp_path)
+        return catalogued_text(name, languages, data_dir, tmp_path)
 
     text.archive, text.asked = manual / "pairs.tsv", asked
     return text
@@ -89,11 +89,11 @@ def test_a_data_set_is_prepared_from_archives_put_there_by_hand(load):
 
 
 def test_it_is_checked_and_hashed_once_when_it_is_prepared(load, monkeypatch):
-    record = load().record
+    facts = load().facts
     train = list(load().stream("train"))
     sides = [[line.encode() for line in side] for side in zip(*train, strict=True)]
-    assert record.fingerprint == fingerprint(*sides)
-    kinds = {(finding.kind, finding.file, finding.count) for finding in record.findings}
+    assert facts.fingerprint == fingerprint(*sides)
+    kinds = {(finding.kind, finding.file, finding.count) for finding in facts.findings}
     assert kinds == {
         ("copy", "train source", 1),
         ("overlap", "validation source", 1),
@@ -101,14 +101,14 @@ def test_it_is_checked_and_hashed_once_when_it_is_prepared(load, monkeypatch):
     }
     copy = train.index(("same", "same")) + 1
     told = Finding("copy", "warning", "train source", copy, 1, "source and target are the same")
-    assert told in record.findings
+    assert told in facts.findings
     monkeypatch.setattr(module, "check_pairs", None)
     load.archive.unlink()
-    assert load().record == record  # neither read nor downloaded again
+    assert load().facts == facts  # neither read nor downloaded again
 
 
-def test_the_other_direction_has_a_record_of_its_own(load):
-    assert load().record.fingerprint != load(languages=("de", "en")).record.fingerprint
+def test_the_other_direction_has_facts_of_its_own(load):
+    assert load().facts.fingerprint != load(languages=("de", "en")).facts.fingerprint
 
 
 def test_a_copy_below_the_data_directory_is_used(load, tmp_path):
@@ -121,7 +121,7 @@ def test_a_copy_below_the_data_directory_is_used(load, tmp_path):
     builder.download_and_prepare(download_config=config)
     load.archive.unlink()
     text = load(data_dir=elsewhere)
-    assert Path(text.builder.data_dir).is_relative_to(elsewhere) and len(text.record.findings) == 3
+    assert Path(text.builder.data_dir).is_relative_to(elsewhere) and len(text.facts.findings) == 3
 
 
 def test_without_network_it_says_at_once_what_to_put_where(load, tmp_path):
@@ -240,5 +240,5 @@ def test_a_task_reads_it_with_files_of_its_own_besides(load, tmp_path):
     assert corpus.lines("more") == (["e"], ["f"])
     assert corpus.lines("test") == (["last"], ["letzte"])
     assert sorted(corpus.stream("train")) == sorted(PAIRS["train"])
-    assert corpus.fingerprint == load().record.fingerprint
+    assert corpus.fingerprint == load().facts.fingerprint
     assert {finding.kind for finding in corpus.findings} == {"copy", "overlap", "NUL"}

@@ -19,8 +19,9 @@ from tensorflow_datasets.core.download.resource import get_dl_fname
 from tensorflow_datasets.translate.wmt import DATASET_MAP, WmtTranslate
 from tqdm import tqdm
 
-from dtmt_tf.data.check import check_pairs
-from dtmt_tf.data.parallel_text import TRAIN, PreparedText, Record, fingerprint, preparing
+from dtmt_tf.data.check import TRAIN, check_pairs
+from dtmt_tf.data.parallel_text import Facts, PreparedText, fingerprint, preparing
+from dtmt_tf.data.request import Request
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import locked, write_atomically
 
@@ -29,7 +30,13 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10  # for a host to answer at all
 
 
-def public_text(
+def load(request: Request) -> PreparedText:
+    """Returns the data set of the catalogue that the settings name."""
+    name = request.data.tfds_name
+    return catalogued_text(name, request.languages, request.data_dir, request.datasets)
+
+
+def catalogued_text(
     name: str, languages: tuple[str, str], data_dir: Path | None, folder: Path
 ) -> PreparedText:
     """Returns a data set of the catalogue, downloaded and prepared on first use.
@@ -73,9 +80,9 @@ def public_text(
             f"{builder.data_dir} is in the format {builder.info.file_format.value}. Only tfrecord, "
             "TFDS's own, can be read; move the folder away, or prepare it again in that format."
         )
-    splits = {split: split for split in builder.info.splits}
-    record = _record(PreparedText(builder, languages, splits), folder / "records")
-    return PreparedText(builder, languages, splits, record)
+    names = {split: split for split in builder.info.splits}
+    facts = _facts(PreparedText(builder, languages, names), folder / "records")
+    return PreparedText(builder, languages, names, facts)
 
 
 def archives(builder: tfds.core.DatasetBuilder) -> dict[str, UrlInfo]:
@@ -133,7 +140,7 @@ def _missing(builder: tfds.core.DatasetBuilder, downloads: Path) -> dict[str, Ur
     }
 
 
-def _record(text: PreparedText, folder: Path) -> Record:
+def _facts(text: PreparedText, folder: Path) -> Facts:
     """Returns what is known about a data set, which is read through for it once."""
     about = (Path(text.builder.data_dir) / "dataset_info.json").read_bytes()
     name = "-".join((text.builder.name, *text.languages, hashlib.sha256(about).hexdigest()[:16]))
@@ -143,11 +150,11 @@ def _record(text: PreparedText, folder: Path) -> Record:
             logger.info("Checking %s", text.builder.info.full_name)
             # nobody can mend a public corpus, so nothing found in it is fatal
             findings = check_pairs(
-                {part: _sides(text, part) for part in text.sizes}, stop_if_fatal=False
+                {split: _sides(text, split) for split in text.sizes}, stop_if_fatal=False
             )
-            record = Record(tuple(findings), _fingerprint(text) if TRAIN in text.sizes else "")
-            write_atomically(path, json.dumps(record.to_dict(), indent=1).encode())
-        return Record.from_dict(json.loads(path.read_text("utf-8")))
+            facts = Facts(tuple(findings), _fingerprint(text) if TRAIN in text.sizes else "")
+            write_atomically(path, json.dumps(facts.to_dict(), indent=1).encode())
+        return Facts.from_dict(json.loads(path.read_text("utf-8")))
 
 
 def _fingerprint(text: PreparedText) -> str:
@@ -155,7 +162,7 @@ def _fingerprint(text: PreparedText) -> str:
     return fingerprint((line.encode() for line in source), (line.encode() for line in target))
 
 
-def _sides(text: PreparedText, part: str) -> tuple[Iterator[str], Iterator[str]]:
-    """Returns source and target of a part, each read for itself."""
-    pairs = tqdm(text.stream(part), f"reading {part}", text.sizes[part], disable=None)
-    return (source for source, _ in pairs), (target for _, target in text.stream(part))
+def _sides(text: PreparedText, split: str) -> tuple[Iterator[str], Iterator[str]]:
+    """Returns source and target of a split, each read for itself."""
+    pairs = tqdm(text.stream(split), f"reading {split}", text.sizes[split], disable=None)
+    return (source for source, _ in pairs), (target for _, target in text.stream(split))

@@ -1,6 +1,6 @@
 """Tokenised pairs in sharded files: written once, checked, and read at random.
 
-A folder of records holds, for each shard, the pairs as an ArrayRecord file of `tf.train.Example`s
+A folder of shards holds, for each, the pairs as an ArrayRecord file of `tf.train.Example`s
 and their lengths as a `.npy` file, and `manifest.json` with the size and SHA-256 of every file that
 is complete.
 """
@@ -20,6 +20,7 @@ import tensorflow as tf
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
 from tqdm import tqdm
 
+from dtmt_tf.data.check import TRAIN
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import clear_leftovers, locked, write_atomically
 from dtmt_tf.text import Vocabulary
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 PAIRS_PER_SHARD = 100_000
 PAIRS_AT_ONCE = 10_000
-PART = "train"
 SIDES = ("source", "target")
 TEXTS = ("source_text", "target_text")
 _MANIFEST = "manifest.json"
@@ -37,17 +37,17 @@ Encode = Callable[[Sequence[str]], list[list[int]]]  # texts to ids, ending in <
 Example = dict[str, Any]  # lists of ids by side, and bytes if the text is stored
 
 
-class Corpus(Protocol):
-    """Parallel text, such as `splits.Corpus`."""
+class PairsBySplit(Protocol):
+    """Parallel text, such as `data.corpus.Corpus`."""
 
     fingerprint: str
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Number of pairs by part."""
+        """Number of pairs by split."""
 
     def stream(
-        self, part: str, start: int = 0, stop: int | None = None
+        self, split: str, start: int = 0, stop: int | None = None
     ) -> Iterable[tuple[str, str]]:
         """Yields source and target of the pairs from `start` to before `stop`, in order."""
 
@@ -60,32 +60,36 @@ class Ids(NamedTuple):
 
 
 class Preparation:
-    """The making of a folder of records, shard by shard.
+    """The making of a folder of shards, one by one.
 
     A shard holds the pairs that a fixed range of the corpus has, less those with a blank side. Once
     complete it is never written again, so that a preparation that was ended, in whatever way, goes
     on with the next shard.
 
     Args:
-        folder: Where the records go.
-        corpus: Gives the pairs, of the part "train".
+        folder: Where the shards go.
+        corpus: Gives the pairs, of the split "train".
         encoders: Turn the lines of source and target into ids.
         with_text: Whether the text is stored too; who cuts it up anew, as BPE-dropout does, needs
             it.
     """
 
     def __init__(
-        self, folder: Path, corpus: Corpus, encoders: tuple[Encode, Encode], with_text: bool = False
+        self,
+        folder: Path,
+        corpus: PairsBySplit,
+        encoders: tuple[Encode, Encode],
+        with_text: bool = False,
     ) -> None:
         self.folder = folder
         self.corpus = corpus
         self.encoders = encoders
         self.with_text = with_text
-        self.num_pairs = corpus.sizes[PART]
+        self.num_pairs = corpus.sizes[TRAIN]
         self.num_shards = -(-self.num_pairs // PAIRS_PER_SHARD)
 
     def run(self, write: Callable[[Preparation, list[int]], None] | None = None) -> None:
-        """Makes the shards that are not there; whether the others are sound `Records` will tell.
+        """Makes the shards that are not there; whether the others are sound `Shards` will tell.
 
         Args:
             write: Writes those shards and calls `add` for each; by default `write_shards`.
@@ -112,7 +116,7 @@ class Preparation:
     def examples(self, shard: int) -> Iterator[Example]:
         """Yields the pairs of a shard."""
         first = shard * PAIRS_PER_SHARD
-        pairs = iter(self.corpus.stream(PART, first, min(first + PAIRS_PER_SHARD, self.num_pairs)))
+        pairs = iter(self.corpus.stream(TRAIN, first, min(first + PAIRS_PER_SHARD, self.num_pairs)))
         while block := list(islice(pairs, PAIRS_AT_ONCE)):
             block = [pair for pair in block if all(text.strip() for text in pair)]
             sides = [
@@ -130,12 +134,12 @@ class Preparation:
 
     def add(self, shard: int) -> int:
         """Takes a shard that was written into the manifest; returns how many pairs it holds."""
-        records, index = _names(shard)
+        pairs, index = _names(shard)
         blocks = [[side.lengths for side in sides] for sides in _blocks(self.path(shard))]
         lengths = np.concatenate(blocks, axis=1).T if blocks else np.empty((0, 2))
         write_atomically(self.folder / index, lambda file: np.save(file, lengths.astype(np.int32)))
         manifest = self._manifest()
-        for name in (records, index):
+        for name in (pairs, index):
             manifest["files"][name] = _describe(self.folder / name)
         write_atomically(self.folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
         return len(lengths)
@@ -176,9 +180,9 @@ def write_shards(preparation: Preparation, shards: Sequence[int]) -> None:
 
 
 def preparation(
-    cache_dir: Path, corpus: Corpus, vocabulary: Vocabulary, with_text: bool
+    cache_dir: Path, corpus: PairsBySplit, vocabulary: Vocabulary, with_text: bool
 ) -> Preparation:
-    """Returns what makes the records of a corpus in some sub-words.
+    """Returns what makes the shards of a corpus in some sub-words.
 
     Args:
         cache_dir: They go below its folder `prepared`, in one named after all that they depend on.
@@ -194,8 +198,8 @@ def preparation(
     return Preparation(folder, corpus, encoders, with_text)
 
 
-class Records:
-    """A complete folder of records.
+class Shards:
+    """A complete folder of shards.
 
     Memory holds what `ArrayRecordReader` keeps of each file that was read from, about 8 bytes a
     pair.
@@ -221,7 +225,7 @@ class Records:
         names = [_names(k) for k in range(manifest["shards"])]
         files = {name: manifest["files"].get(name) for pair in names for name in pair}
         _check(folder, files)
-        self._paths = [folder / records for records, _ in names]
+        self._paths = [folder / pairs for pairs, _ in names]
         self._indices = [folder / index for _, index in names]
         # of each shard the number of pairs before the next one
         sizes = [len(np.load(path, mmap_mode="r")) for path in self._indices]
@@ -263,7 +267,7 @@ class Records:
 
 def _names(shard: int) -> tuple[str, str]:
     """Returns the names of a shard's two files: its pairs and their lengths."""
-    return f"{PART}-{shard:05}.array_record", f"{PART}-{shard:05}.lengths.npy"
+    return f"{TRAIN}-{shard:05}.array_record", f"{TRAIN}-{shard:05}.lengths.npy"
 
 
 def as_ids(rows: Sequence[Sequence[int]]) -> Ids:

@@ -10,8 +10,8 @@ import pytest
 from array_record.python.array_record_module import ArrayRecordReader
 
 from dtmt_tf.config import DataConfig
-from dtmt_tf.data import records
-from dtmt_tf.data.records import Preparation, Records, preparation
+from dtmt_tf.data import shards
+from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.errors import UserError
 from dtmt_tf.text import Vocabulary
 from tests.data.toy_corpus import (
@@ -21,7 +21,7 @@ from tests.data.toy_corpus import (
     encode_twice,
     ids,
     make_lines,
-    make_records,
+    make_shards,
     pairs_of,
 )
 from tests.disk import file_size_limit
@@ -32,8 +32,8 @@ EXPECTED = list(zip(encode_letters(SOURCE), encode_twice(TARGET), strict=True))
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr(records, "PAIRS_PER_SHARD", 30)
-    monkeypatch.setattr(records, "PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr(shards, "PAIRS_PER_SHARD", 30)
+    monkeypatch.setattr(shards, "PAIRS_AT_ONCE", 7)
 
 
 def raw(folder, shard):
@@ -57,8 +57,8 @@ class Counting:
 # Writing.
 
 
-def test_records_hold_the_pairs_in_order_and_know_their_lengths(tmp_path):
-    made = make_records(tmp_path, SOURCE, TARGET)
+def test_shards_hold_the_pairs_in_order_and_know_their_lengths(tmp_path):
+    made = make_shards(tmp_path, SOURCE, TARGET)
     assert pairs_of(made) == EXPECTED
     lengths = np.concatenate(list(made.lengths()))
     assert lengths.tolist() == [[len(source), len(target)] for source, target in EXPECTED]
@@ -67,7 +67,7 @@ def test_records_hold_the_pairs_in_order_and_know_their_lengths(tmp_path):
 
 
 def test_any_pairs_are_read_in_the_order_asked_for(tmp_path):
-    made = make_records(tmp_path, SOURCE, TARGET, with_text=True)
+    made = make_shards(tmp_path, SOURCE, TARGET, with_text=True)
     rows = np.array([99, 0, 29, 30, 59, 60, 30])
     source, target = made.ids(rows)
     assert source.lengths.tolist() == [len(EXPECTED[row][0]) for row in rows]
@@ -80,20 +80,20 @@ def test_any_pairs_are_read_in_the_order_asked_for(tmp_path):
 def test_text_of_any_letters_comes_back(tmp_path):
     source, target = ["Äpfel\u2028 ", "\t𝄞"], ["\x01a", "e\u0301"]
     encoders = [lambda texts: [[1]] * len(texts)] * 2
-    made = make_records(tmp_path, source, target, encoders, with_text=True)
+    made = make_shards(tmp_path, source, target, encoders, with_text=True)
     assert made.texts(np.array([0, 1])) == (source, target)
 
 
 def test_pairs_with_a_blank_side_are_left_out(tmp_path):
     source, target = ["a", "", "b", " \t", "c"], ["a", "a", " ", "b", "d"]
-    made = make_records(tmp_path, source, target)
+    made = make_shards(tmp_path, source, target)
     assert pairs_of(made) == [(ids("a"), ids("aa")), (ids("c"), ids("dd"))]
     assert made.num_pairs == 5
 
 
 def test_a_shard_of_blank_pairs_is_empty(tmp_path):
     source = [*SOURCE[:30], *[""] * 30, *SOURCE[60:]]
-    made = make_records(tmp_path, source, TARGET)
+    made = make_shards(tmp_path, source, TARGET)
     expected = EXPECTED[:30] + EXPECTED[60:]
     assert pairs_of(made) == expected
     assert made.ids(np.array([30]))[0].flat.tolist() == expected[30][0]
@@ -101,10 +101,10 @@ def test_a_shard_of_blank_pairs_is_empty(tmp_path):
 
 def test_no_pair_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match="no training pair"):
-        make_records(tmp_path, [], [])
+        make_shards(tmp_path, [], [])
 
 
-def test_folders_differ_by_all_that_records_depend_on(tmp_path):
+def test_folders_differ_by_all_that_shards_depend_on(tmp_path):
     data = DataConfig(source_vocab_size=16, target_vocab_size=15, joint_vocabulary=False)
     one = Vocabulary.train(SOURCE, TARGET, data)
     other = Vocabulary(one.target, one.source)
@@ -131,7 +131,7 @@ def test_subwords_of_the_vocabulary_are_those_of_its_graph(tmp_path):
     made.run()
     source = vocabulary.source.encode(SOURCE).to_list()
     target = vocabulary.target.encode(TARGET).to_list()
-    assert pairs_of(Records(made.folder)) == list(zip(source, target, strict=True))
+    assert pairs_of(Shards(made.folder)) == list(zip(source, target, strict=True))
 
 
 # Going on.
@@ -143,7 +143,7 @@ def test_a_stopped_preparation_goes_on_with_the_next_shard(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         Preparation(tmp_path, corpus, (first, encode_twice)).run()
     with pytest.raises(UserError, match=r"train-00002\.array_record is missing.*prepare"):
-        Records(tmp_path)
+        Shards(tmp_path)
     assert not list(tmp_path.glob("*.partial"))
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("train-*")}
     assert len(before) == 4
@@ -151,16 +151,16 @@ def test_a_stopped_preparation_goes_on_with_the_next_shard(tmp_path):
     second = Counting(encode_letters)
     Preparation(tmp_path, corpus, (second, encode_twice)).run()
     assert second.seen == SOURCE[60:]
-    assert pairs_of(Records(tmp_path)) == EXPECTED
+    assert pairs_of(Shards(tmp_path)) == EXPECTED
     assert all((tmp_path / name).stat().st_mtime_ns == at for name, at in before.items())
 
-    make_records(tmp_path / "whole", SOURCE, TARGET)
+    make_shards(tmp_path / "whole", SOURCE, TARGET)
     for shard in range(4):
         assert raw(tmp_path, shard) == raw(tmp_path / "whole", shard)
 
 
 def test_what_is_complete_is_not_made_again(tmp_path):
-    make_records(tmp_path, SOURCE, TARGET)
+    make_shards(tmp_path, SOURCE, TARGET)
     again = Counting(encode_letters)
     Preparation(tmp_path, Lines(SOURCE, TARGET), (again, encode_twice)).run()
     assert again.seen == []
@@ -169,11 +169,11 @@ def test_what_is_complete_is_not_made_again(tmp_path):
 KILLED = """
     import os, signal
     from pathlib import Path
-    from dtmt_tf.data import records
+    from dtmt_tf.data import shards
     from tests.data.toy_corpus import ENCODERS, Lines, make_lines
 
-    records.PAIRS_PER_SHARD, records.PAIRS_AT_ONCE = 30, 7
-    serialized, written = records._serialized, []
+    shards.PAIRS_PER_SHARD, shards.PAIRS_AT_ONCE = 30, 7
+    serialized, written = shards._serialized, []
 
     def serialize(example):
         written.append(example)
@@ -181,9 +181,9 @@ KILLED = """
             os.kill(os.getpid(), signal.SIGKILL)
         return serialized(example)
 
-    records._serialized = serialize
+    shards._serialized = serialize
     lines = Lines(make_lines(100), make_lines(100, seed=1))
-    records.Preparation(Path({folder!r}), lines, ENCODERS).run()
+    shards.Preparation(Path({folder!r}), lines, ENCODERS).run()
 """
 
 
@@ -200,7 +200,7 @@ def test_a_killed_preparation_is_completed_by_the_next(tmp_path):
     rest = Counting(encode_letters)
     Preparation(tmp_path, Lines(SOURCE, TARGET), (rest, encode_twice)).run()
     assert rest.seen == SOURCE[60:]
-    assert pairs_of(Records(tmp_path)) == EXPECTED
+    assert pairs_of(Shards(tmp_path)) == EXPECTED
 
 
 def test_a_full_disk_stops_it_with_whole_shards_alone(tmp_path):
@@ -212,7 +212,7 @@ def test_a_full_disk_stops_it_with_whole_shards_alone(tmp_path):
     rest = Counting(encode_letters)
     Preparation(tmp_path, corpus, (rest, encode_twice), with_text=True).run()
     assert rest.seen == SOURCE[30:60]
-    assert Records(tmp_path).texts(np.array([29, 59]))[1] == [TARGET[29], long[29]]
+    assert Shards(tmp_path).texts(np.array([29, 59]))[1] == [TARGET[29], long[29]]
 
 
 # Damage.
@@ -231,38 +231,38 @@ def truncate(path):
 @pytest.mark.parametrize("damage", [flip, truncate])
 @pytest.mark.parametrize("name", ["train-00001.array_record", "train-00002.lengths.npy"])
 def test_a_damaged_file_is_named_and_mended_by_removing_it(tmp_path, caplog, damage, name):
-    make_records(tmp_path, SOURCE, TARGET)
+    make_shards(tmp_path, SOURCE, TARGET)
     damage(tmp_path / name)
     with pytest.raises(UserError, match=rf"{name} is damaged.*Remove it.*prepare"):
-        Records(tmp_path)
+        Shards(tmp_path)
     (tmp_path / name).unlink()
     again = Counting(encode_letters)
     Preparation(tmp_path, Lines(SOURCE, TARGET), (again, encode_twice)).run()
     assert f"{name} is missing" in caplog.text
     shard = int(name[6:11])
     assert again.seen == SOURCE[30 * shard : 30 * shard + 30]
-    assert pairs_of(Records(tmp_path)) == EXPECTED
+    assert pairs_of(Shards(tmp_path)) == EXPECTED
 
 
 @pytest.mark.parametrize("name", ["train-00001.array_record", "train-00003.lengths.npy"])
 def test_a_missing_file_is_named(tmp_path, name):
-    make_records(tmp_path, SOURCE, TARGET)
+    make_shards(tmp_path, SOURCE, TARGET)
     (tmp_path / name).unlink()
     with pytest.raises(UserError, match=f"{name} is missing.*prepare"):
-        Records(tmp_path)
+        Shards(tmp_path)
 
 
 def test_a_missing_or_damaged_manifest_is_named(tmp_path):
     with pytest.raises(UserError, match=r"manifest\.json is missing.*prepare"):
-        Records(tmp_path)
-    make_records(tmp_path, SOURCE, TARGET)
+        Shards(tmp_path)
+    make_shards(tmp_path, SOURCE, TARGET)
     truncate(tmp_path / "manifest.json")
     with pytest.raises(UserError, match=r"manifest\.json is damaged.*prepare"):
-        Records(tmp_path)
+        Shards(tmp_path)
 
 
 def test_the_manifest_names_every_file_with_its_size(tmp_path):
-    make_records(tmp_path, SOURCE, TARGET)
+    make_shards(tmp_path, SOURCE, TARGET)
     files = json.loads((tmp_path / "manifest.json").read_text())["files"]
     assert {name: entry["bytes"] for name, entry in files.items()} == {
         path.name: path.stat().st_size for path in tmp_path.glob("train-*")

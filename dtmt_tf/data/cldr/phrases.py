@@ -9,8 +9,8 @@ import datetime
 from collections.abc import Callable
 from decimal import Decimal
 
-from dtmt_tf.data.cldr_renderer import AmountForm, ListStyle, Renderer, UnitLength
-from dtmt_tf.data.cldr_sampler import DURATIONS, Sampler
+from dtmt_tf.data.cldr.renderer import AmountForm, ListStyle, Renderer, UnitLength
+from dtmt_tf.data.cldr.sampler import DURATIONS, Sampler
 
 Rendering = Callable[[Renderer], str]
 Phrase = Callable[[Sampler], Rendering]

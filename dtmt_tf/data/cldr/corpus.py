@@ -1,11 +1,11 @@
-"""The corpus that needs no download: short phrases rendered in two languages from Unicode CLDR."""
+"""Draws phrases and renders them in two languages, split by split."""
 
 import random
 from collections.abc import Mapping
 
-from dtmt_tf.data.cldr_phrases import PHRASES
-from dtmt_tf.data.cldr_renderer import Renderer
-from dtmt_tf.data.cldr_sampler import Sampler
+from dtmt_tf.data.cldr.phrases import PHRASES
+from dtmt_tf.data.cldr.renderer import Renderer
+from dtmt_tf.data.cldr.sampler import Sampler
 
 # Held-out splits come first, so that they stay the same when the training set grows.
 SPLITS = ("test", "validation", "train")

@@ -1,0 +1,126 @@
+"""Files of public data sets: found, or downloaded, and their hash checked."""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import logging
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dtmt_tf.config import RemoteFile
+from dtmt_tf.data.lines import PACKED, FileFacts, facts_of
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import locked
+
+_log = logging.getLogger(__name__)
+
+_BLOCK_BYTES = 1 << 20
+_TIMEOUT_SECONDS = 30
+
+
+def resolve_file(
+    file: RemoteFile,
+    data_dir: Path | None,
+    cache_dir: Path,
+    read: Callable[[Path], FileFacts] = facts_of,
+) -> Path:
+    """Finds a file of a public data set, or downloads it, and checks its hash.
+
+    The file is looked for below `data_dir`, then below `cache_dir`, in both under its own name and
+    packed (`.gz`, `.xz`). The hash is that of the unpacked text, so it does not matter how, or
+    with which settings, the file was packed.
+
+    Args:
+        file: What is wanted.
+        data_dir: Where the user keeps data sets, if anywhere.
+        cache_dir: Where downloads are kept.
+        read: Returns the hash of a file that is there.
+
+    Returns:
+        The path of the file, plain or packed; `read_lines` takes either.
+
+    Raises:
+        UserError: If the file is not there and cannot be downloaded, or its hash is wrong.
+
+    Side effects:
+        Writes below `cache_dir` alone. A download grows under a name ending in `.partial` and is
+        renamed once its hash is right; other processes that want one wait meanwhile.
+    """
+
+    def find() -> Path | None:
+        for directory in (data_dir, cache_dir):
+            for found in _candidates(directory, file.path) if directory is not None else ():
+                if found.is_file():
+                    advice = "Replace it by the original file, or remove it"
+                    _verify(found, file, advice, functools.partial(read, found))
+                    return found
+        return None
+
+    found = find()
+    if found is None:
+        with locked(cache_dir / "downloads.lock"):
+            found = find() or _fetched(file, data_dir, cache_dir)
+    return found
+
+
+def _fetched(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
+    """Downloads a file below `cache_dir`, see `resolve_file`."""
+    suffix = Path(urllib.parse.urlparse(file.url).path).suffix
+    packed = suffix in PACKED and not file.path.endswith(suffix)
+    target = cache_dir / (file.path + suffix if packed else file.path)
+    partial = target.with_name(target.name + ".partial")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _log.info("Downloading %s to %s", file.url, target)
+    try:
+        try:
+            _download(file.url, partial)
+        except (OSError, http.client.HTTPException) as error:
+            root = data_dir or Path("<directory>")
+            raise UserError(
+                f"Could not download {file.url}: {error}. Fetch it on a machine that can, put it "
+                f"at {root / file.path} (plain, .gz or .xz), and name {root} by --data-dir or by "
+                "the environment variable DTMT_DATA_DIR."
+            ) from error
+        advice = "Run again; if it stays wrong, the data set has changed"
+        _verify(target, file, advice, functools.partial(facts_of, partial, target.suffix))
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _candidates(directory: Path, path: str) -> Iterator[Path]:
+    yield directory / path
+    for suffix in PACKED:
+        yield directory / (path + suffix)
+
+
+def _download(url: str, path: Path) -> None:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
+        size = response.headers.get("Content-Length")
+        total = int(size) if size else None
+        with tqdm(total=total, desc=path.stem, unit="B", unit_scale=True) as progress:
+            while block := response.read(_BLOCK_BYTES):
+                out.write(block)
+                progress.update(len(block))
+
+
+def _verify(path: Path, file: RemoteFile, advice: str, read: Callable[[], FileFacts]) -> None:
+    """Compares the hash of the unpacked text."""
+    try:
+        found = read().sha256
+    except UserError as error:
+        found = f"none, the file is damaged ({error})"
+    if found != file.sha256:
+        raise UserError(
+            f"{path} is not the file that was expected.\n"
+            f"  expected SHA-256 {file.sha256}\n  found SHA-256    {found}\n"
+            f"{advice} ({file.url})."
+        )

@@ -1,0 +1,118 @@
+"""Parallel files that settings name: found, checked and prepared."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dtmt_tf.config import DataConfig, Task
+from dtmt_tf.data.check import TRAIN, check_files
+from dtmt_tf.data.downloads import resolve_file
+from dtmt_tf.data.known_texts import KnownTexts
+from dtmt_tf.data.lines import PACKED, FileFacts, byte_lines, facts_of
+from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
+from dtmt_tf.data.request import Request
+from dtmt_tf.errors import UserError
+
+Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
+
+logger = logging.getLogger(__name__)
+
+
+def load(request: Request) -> PreparedText:
+    """Returns the files that the settings name as a data set.
+
+    Raises:
+        UserError: If a file is missing or faulty, or one side has more files than the other.
+    """
+    known = KnownTexts(request.datasets / "known_texts.json")
+    files: dict[str, list[tuple[Path, Path]]] = {}
+    key = []
+    for split, (sources, targets) in named_files(request.data).items():
+        needed = split == TRAIN and request.data.corpus == "files"
+        if len(sources) != len(targets) or (needed and not sources):
+            raise UserError(
+                f"data.{split}_source and data.{split}_target should both name a file, or as many "
+                f"files. Received: {', '.join(sources) or 'none'} and "
+                f"{', '.join(targets) or 'none'}.\n{request.task.unavailable}".rstrip()
+            )
+        place = request.task, request.data_dir, request.cache_dir, known
+        for names in zip(sources, targets, strict=True):
+            source, target = (find_file(name, *place) for name in names)
+            files.setdefault(split, []).append((source, target))
+            key += [split, *names, known(source).sha256, known(target).sha256]
+    return prepare(request.datasets, request.languages, key, lambda: _checked_files(files, known))
+
+
+def are_named(data: DataConfig) -> bool:
+    """Whether the settings name any file."""
+    return any(name for sides in named_files(data).values() for side in sides for name in side)
+
+
+def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Returns the names of source and target files by split; an extra test is named by its files.
+
+    Raises:
+        UserError: If two splits would have one name.
+    """
+    files = {
+        split: (getattr(data, f"{split}_source"), getattr(data, f"{split}_target"))
+        for split in ("train", "validation", "test")
+    }
+    for stem in data.extra_tests:
+        name = Path(stem).name
+        if name in files:
+            raise UserError(f"`data.extra_tests`: another split is already called {name}: {stem}.")
+        files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)
+    return files
+
+
+def find_file(
+    name: str,
+    task: Task,
+    data_dir: Path | None,
+    cache_dir: Path,
+    read: Callable[[Path], FileFacts] = facts_of,
+) -> Path:
+    """Returns the path of a file: as given, below the data directory, or downloaded."""
+    remote = {file.path: file for file in task.files}
+    if name in remote:
+        return resolve_file(remote[name], data_dir, cache_dir, read)
+    for folder in (Path(), *([data_dir] if data_dir else [])):
+        for suffix in ("", *PACKED):
+            path = folder / (name + suffix)
+            if path.is_file():
+                return path
+    places = f"here or below {data_dir}" if data_dir else "here; --data-dir names another place"
+    raise UserError(f"{name} was not found, {places}.\n{task.unavailable}".rstrip())
+
+
+def _checked_files(files: Mapping[str, Files], known: KnownTexts) -> tuple[dict[str, Split], Facts]:
+    """Returns what is in files, and the facts about it."""
+    logger.info("Checking and preparing the corpus")
+    findings = check_files(files)
+    splits = {
+        split: Split(
+            sum(known(source).num_lines for source, _ in pairs),
+            functools.partial(_pairs, pairs),
+        )
+        for split, pairs in files.items()
+    }
+    hashed = fingerprint(*_sides(files[TRAIN])) if TRAIN in files else ""
+    return splits, Facts(tuple(findings), hashed)
+
+
+def _sides(files: Files) -> tuple[Iterator[bytes], Iterator[bytes]]:
+    """Returns the lines of source and target, file after file."""
+    sources, targets = zip(*files, strict=True)
+    return (
+        itertools.chain.from_iterable(map(byte_lines, sources)),
+        itertools.chain.from_iterable(map(byte_lines, targets)),
+    )
+
+
+def _pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
+    return zip(*_sides(files), strict=True)

@@ -1,0 +1,36 @@
+"""What a source of text is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtmt_tf.config import DataConfig, Task
+
+
+@dataclass(frozen=True)
+class Request:
+    """A corpus that is wanted, and where things lie.
+
+    Args:
+        data: Names the corpus or its files.
+        task: Knows where its public files come from.
+        data_dir: Where the user keeps data sets, if anywhere.
+        cache_dir: Where downloads and prepared data sets go.
+    """
+
+    data: DataConfig
+    task: Task
+    data_dir: Path | None
+    cache_dir: Path
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Names of the two sides."""
+        languages = self.data.source_language, self.data.target_language
+        return languages if all(languages) and len(set(languages)) == 2 else ("source", "target")
+
+    @property
+    def datasets(self) -> Path:
+        """Where TFDS keeps data sets."""
+        return self.cache_dir / "datasets"

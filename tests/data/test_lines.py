@@ -1,0 +1,58 @@
+import gzip
+import lzma
+
+import pytest
+
+from dtmt_tf.data.lines import read_lines
+from dtmt_tf.errors import UserError
+
+TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
+
+
+@pytest.mark.parametrize(
+    "suffix, pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
+)
+def test_plain_and_packed_files_have_the_same_lines(tmp_path, suffix, pack):
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(pack(TEXT))
+    assert read_lines(path) == ["Guten Tag.", "Äpfel und Birnen"]
+
+
+@pytest.mark.parametrize(
+    "content, lines",
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\r\nb\r\r\n", ["a", "b\r"]),
+        (b"a\rb\nc\r", ["a\rb", "c\r"]),
+        ("a\u2028b\x0bc\x0cd\x1ce\u0085f\n".encode(), ["a\u2028b\x0bc\x0cd\x1ce\u0085f"]),
+        ("e\u0301 \u00e9\n".encode(), ["e\u0301 \u00e9"]),
+    ],
+)
+def test_lines_end_at_newline_bytes_alone(tmp_path, content, lines):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert read_lines(path) == lines
+
+
+def test_invalid_utf8_is_located(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(UserError, match=r"a\.txt:2: byte 0xef at position 3 of the line"):
+        read_lines(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"Cannot read .*none\.txt: No such file"):
+        read_lines(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize("damage", [lambda data: data[:-6], lambda data: b"no archive"])
+def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(damage(pack(TEXT)))
+    with pytest.raises(UserError, match=r"a\.[gx]z is damaged"):
+        read_lines(path)
