@@ -153,19 +153,34 @@ def claimed(folder: Path) -> Iterator[None]:
             _claims.remove(place)
 
 
-def mark(folder: Path) -> None:
+def mark(folder: Path, known: bool = False) -> None:
     """Marks a folder as this program's, so that `clean` may remove files from it.
 
     Args:
         folder: It is made if need be. It is this program's already, or holds nothing but a lock.
+        known: Whether it is known to be this program's though it has no mark.
 
     Raises:
-        UserError: If it holds anything else, or is no folder.
+        UserError: See `check_free`.
+    """
+    if not known:
+        check_free(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_ours(folder):
+        return
+    text = "A folder of dtmt_tf, which may remove files that it knows from it. Do not delete this."
+    write_atomically(folder / MARK, f"{text}\n".encode())
+
+
+def check_free(folder: Path) -> None:
+    """Sees to it that a folder is this program's, or may become so. Nothing is changed.
+
+    Raises:
+        UserError: If it is no folder, or holds something and has no mark.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is no folder. Choose another --name or --output-dir.")
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_ours(folder):
+    if not folder.exists() or is_ours(folder):
         return
     ours = (LOCK, f"{MARK}.")  # and what a killed process left of a mark
     others = sorted(path.name for path in folder.iterdir() if not path.name.startswith(ours))
@@ -174,8 +189,6 @@ def mark(folder: Path) -> None:
             f"{folder} holds {others[0]!r} and no run of dtmt_tf. Nothing in it was changed. "
             "Choose another --name or --output-dir."
         )
-    text = "A folder of dtmt_tf, which may remove files that it knows from it. Do not delete this."
-    write_atomically(folder / MARK, f"{text}\n".encode())
 
 
 def is_ours(folder: Path) -> bool:

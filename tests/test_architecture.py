@@ -30,7 +30,7 @@ ALLOWED = {
     "cells": set(),
     "layers": {"cells"},
     "models": {"cells", "layers", "config", "errors", "settings"},
-    "decoding": {"config", "errors", "machine"},
+    "decoding": {"config", "errors", "machine", "resumable_lines"},
     "training": {
         *("config", "errors", "files", "models", "data"),
         *("layers:SeedStream", "cells:products_in"),
@@ -48,7 +48,7 @@ ALLOWED = {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),
         "training",
     },
-    "client": {"errors", "quiet"},
+    "client": {"errors", "quiet", "resumable_lines"},
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),

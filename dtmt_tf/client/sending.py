@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from dtmt_tf.client.connections import Connection, TemporaryFailure
 from dtmt_tf.errors import UserError
+from dtmt_tf.resumable_lines import ResumableLines
 
 _FIRST_WAIT_SECONDS = 0.25  # before a request is sent again; doubled each time
 _LONGEST_WAIT_SECONDS = 30.0
@@ -36,57 +37,84 @@ class Sending:
     nothing waits in between.
 
     Args:
-        lines: Source text.
         batch_size: Lines in a request.
         retries: How often a request is sent again, after waits that double.
 
     Attributes:
-        translations: One for each line; complete when `run` returns.
-        done: Number of lines translated so far.
+        sent: Number of lines translated.
         latencies: Seconds of each request that was answered, without those sent in vain.
         retried: How many requests were sent again.
         seconds: What the whole took.
     """
 
-    def __init__(self, lines: Sequence[str], batch_size: int, retries: int) -> None:
-        self.translations = [""] * len(lines)
-        self.done = 0
+    def __init__(self, batch_size: int, retries: int) -> None:
+        self.sent = 0
         self.latencies: list[float] = []
         self.retried = 0
         self.seconds = 0.0
-        self._lines, self._batch_size, self._retries = lines, batch_size, retries
-        self._starts = iter(range(0, len(lines), batch_size))
+        self._batch_size, self._retries = batch_size, retries
         self._lock = threading.Lock()
         self._stopped = threading.Event()
 
-    def run(self, connections: Sequence[Connection]) -> None:
-        """Has all lines translated, showing a progress bar; closes the connections.
+    def run(
+        self, lines: Sequence[str], connections: Sequence[Connection], output: ResumableLines
+    ) -> None:
+        """Has lines translated, showing a progress bar; closes the connections.
+
+        Args:
+            lines: Source text.
+            connections: To the server.
+            output: Gets translations in the lines' order, as early as that allows.
 
         Raises:
             UserError: For a request that failed for good; the others are not awaited.
         """
-        start = time.monotonic()
+        begin = time.monotonic()
+        rest = list(output.remaining(lines))
+        starts = iter(range(0, len(rest), self._batch_size))
         answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))
+        early: dict[int, list[str]] = {}  # translations of lines before which some are missing
+        written = 0
+
+        def work(connection: Connection) -> None:
+            """Sends one request after the other until there is none left, or one fails."""
+            while not self._stopped.is_set():
+                with self._lock:
+                    start = next(starts, None)
+                if start is None:
+                    return
+                batch = rest[start : start + self._batch_size]
+                try:
+                    answers.put(self._send(connection, start, batch))
+                except Exception as error:  # whatever it is, the main thread must hear of it
+                    answers.put(error)
+                    return
+
         try:
             for connection in connections:
                 # a thread that waits for a server should not keep the process from ending
-                threading.Thread(target=self._work, args=(connection, answers), daemon=True).start()
-            with _progress_bar(len(self._lines)) as bar:
-                while self.done < len(self._lines):
+                threading.Thread(target=work, args=(connection,), daemon=True).start()
+            with _progress_bar(len(lines), output.done) as bar:
+                while self.sent < len(rest):
                     answer = answers.get()
                     if isinstance(answer, Exception):
                         raise answer
-                    self._take(answer)
+                    early[answer.start] = answer.translations
+                    while written in early:
+                        ready = early.pop(written)
+                        output.write(ready)
+                        written += len(ready)
+                    self._count(answer)
                     bar.update(len(answer.translations))
         finally:
             self._stopped.set()
             for connection in connections:
                 connection.close()
-        self.seconds = time.monotonic() - start
+        self.seconds = time.monotonic() - begin
 
     def summary(self) -> str:
         """Returns what there is to tell in the end."""
-        count = len(self._lines)
+        count = self.sent
         rate = f", {count / self.seconds:.1f} sentences/s" if count else ""
         text = f"{count:,} lines in {self.seconds:.1f} s{rate}"
         if self.latencies:
@@ -100,29 +128,13 @@ class Sending:
             )
         return text
 
-    def _take(self, answer: _Answer) -> None:
-        end = answer.start + len(answer.translations)
-        self.translations[answer.start : end] = answer.translations
-        self.done += len(answer.translations)
+    def _count(self, answer: _Answer) -> None:
+        self.sent += len(answer.translations)
         self.latencies.append(answer.seconds)
         self.retried += answer.retries
 
-    def _work(self, connection: Connection, answers: queue.Queue[_Answer | Exception]) -> None:
-        """Sends one request after the other until there is none left, or one fails."""
-        while not self._stopped.is_set():
-            with self._lock:
-                start = next(self._starts, None)
-            if start is None:
-                return
-            try:
-                answers.put(self._send(connection, start))
-            except Exception as error:  # whatever it is, the main thread must hear of it
-                answers.put(error)
-                return
-
-    def _send(self, connection: Connection, start: int) -> _Answer:
+    def _send(self, connection: Connection, start: int, lines: list[str]) -> _Answer:
         """Sends a request until it is answered."""
-        lines = list(self._lines[start : start + self._batch_size])
         retry, wait = 0, _FIRST_WAIT_SECONDS
         while True:
             begin = time.monotonic()
@@ -136,10 +148,11 @@ class Sending:
             retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
 
 
-def _progress_bar(total: int) -> tqdm:
+def _progress_bar(total: int, done: int) -> tqdm:
     terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
+        initial=done,
         desc="translate",
         unit="line",
         leave=False,

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from dtmt_tf.client.connections import GrpcConnection, RestConnection
 from dtmt_tf.client.sending import Sending
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.errors import UserError
+from dtmt_tf.resumable_lines import ResumableLines
+
+RANGES = (  # least and most that options may say
+    *(("concurrency", 1, 1000), ("batch_size", 1, 100_000), ("retries", 0, 1000)),
+    ("timeout", 0.001, 1e6),
+)
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Reads lines, has them translated, writes as many lines."""
     args = _parser().parse_args(arguments)
-    for name, least in (("concurrency", 1), ("batch_size", 1), ("retries", 0), ("timeout", 0.001)):
-        value = getattr(args, name)
-        if value < least:
-            flag = name.replace("_", "-")
-            raise UserError(f"--{flag} should be at least {least}. Received: {value}.")
-    lines = common.read_text(args.input)
+    for name, least, most in RANGES:
+        common.check_range(args, name, least, most)
+    lines.check_files(args)
+    texts = lines.read_text(args.input, args.replace_invalid)
     kind, address = (RestConnection, args.rest) if args.rest else (GrpcConnection, args.grpc)
     connections = [
         kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
     ]
-    sending = Sending(lines, args.batch_size, args.retries)
+    settings = {"server": address, "model": args.model, "signature": args.signature}
+    sending = Sending(args.batch_size, args.retries)
     try:
-        sending.run(connections)
+        with ResumableLines(args.output, settings) as output:
+            sending.run(texts, connections, output)
     except KeyboardInterrupt:
-        print(
-            f"Stopped: {sending.done:,} of {len(lines):,} lines were translated, none is written.",
-            file=sys.stderr,
-        )
+        print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)
         return 130
-    common.write_text(args.output, sending.translations)
     print(sending.summary(), file=sys.stderr)
     return 0
 
@@ -48,8 +48,7 @@ def _parser() -> Parser:
         "dtmt client in.en -o out.de",
         "dtmt client --rest http://localhost:8501 < in.en > out.de",
     )
-    parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
-    parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")
+    lines.add_files(parser)
     server = parser.add_argument_group("which server")
     address = server.add_mutually_exclusive_group()
     address.add_argument(

@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +18,7 @@ from dtmt_tf.files import is_of_full_disk
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
+LONGEST_NAME = 100  # bytes
 
 
 def run_parser(command: str, description: str, *examples: str) -> Parser:
@@ -93,7 +94,24 @@ def run_folder(args: argparse.Namespace) -> Path:
     from dtmt_tf.tasks import TASKS
 
     task = _choose(args.task, TASKS, "task")
-    return args.output_dir / task.name / (args.name or args.model or task.model)
+    name = next(name for name in (args.name, args.model, task.model) if name is not None)
+    return args.output_dir / task.name / plain_name(name)
+
+
+def plain_name(name: str) -> str:
+    """Returns the name of a run if it is one: a folder's own name, of printable characters.
+
+    Raises:
+        UserError: If it is empty, a path, hidden, or looks like an option.
+    """
+    plain = name and name == name.strip() and name.isprintable() and name[0] not in ".-"
+    if not plain or {"/", "\\", os.sep} & set(name) or len(name.encode()) > LONGEST_NAME:
+        raise UserError(
+            f"A run's name is a plain name, such as base-2, at most {LONGEST_NAME} bytes long, "
+            f"without slashes or a dot or dash before it. Received: {name!r}. --output-dir says "
+            "where runs lie."
+        )
+    return name
 
 
 def other_run(named: str, folder: Path) -> Path:
@@ -104,7 +122,8 @@ def other_run(named: str, folder: Path) -> Path:
         folder: Of the run beside which a name is looked for.
     """
     beside = folder.parent / named
-    return Path(named) if "/" in named or not beside.exists() else beside
+    is_path = os.sep in named and Path(named).is_dir()
+    return Path(named) if is_path or not beside.exists() else beside
 
 
 def data_dir(args: argparse.Namespace) -> Path | None:
@@ -122,8 +141,20 @@ def data_dir(args: argparse.Namespace) -> Path | None:
 
 
 def cache_dir() -> Path:
-    """Returns where downloads are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dtmt_tf"
+    """Returns where downloads are kept: below XDG_CACHE_HOME, else HOME.
+
+    Raises:
+        UserError: If neither is an absolute path.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not folder.is_absolute():  # as the standard of that variable has it
+        folder = Path(os.path.expanduser("~")) / ".cache"
+    if not folder.is_absolute():
+        raise UserError(
+            "There is no place for downloads and prepared text: set the environment variable HOME "
+            "or XDG_CACHE_HOME to an absolute path."
+        )
+    return folder / "dtmt_tf"
 
 
 def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
@@ -136,27 +167,14 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     return resolve(task, name, _choose(name, MODELS, "model"), args.set)
 
 
-def read_text(path: Path | None) -> list[str]:
-    """Returns the lines of a file, or of standard input if there is none."""
-    from dtmt_tf.data.lines import read_lines
-
-    if path:
-        return read_lines(path)
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    return lines if text else []
-
-
-def write_text(path: Path | None, lines: Iterable[str]) -> None:
-    """Writes lines to a file, whole or not at all, or to standard output if there is none."""
-    from dtmt_tf.files import write_atomically
-
-    output = "".join(line.replace("\n", " ") + "\n" for line in lines).encode()
-    if path:
-        write_atomically(path, output)
-    else:
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
+def check_range(args: argparse.Namespace, name: str, least: float, most: float) -> None:
+    """Raises a UserError if a number among the arguments is out of range, or none."""
+    value = getattr(args, name)
+    if not least <= value <= most:
+        raise UserError(
+            f"--{name.replace('_', '-')} should be at least {least:,} and at most {most:,}. "
+            f"Received: {value}."
+        )
 
 
 def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]

@@ -16,14 +16,16 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         "dtmt ensemble",
         "Make a run of trained runs that predicts each word by the mean of their probabilities. "
-        "They lie side by side and share their sub-words: the same data.*, other seeds or models. "
-        "Evaluate, export and serve it by its name; it reads its members' folders.",
+        "They share their sub-words: the same data.*, other seeds or models. "
+        "Evaluate, export and serve it by its name; it reads its members' folders, whose places it "
+        "keeps as seen from its own.",
         "dtmt train --task multi30k_ende --name a --set training.seed=1",
         "dtmt train --task multi30k_ende --name b --set training.seed=2",
         "dtmt ensemble --task multi30k_ende a b",
         f"dtmt evaluate --task multi30k_ende --name {NAME}",
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="names of trained runs")
+    parser.add_argument("runs", nargs="+", metavar="RUN",
+                        help="names of trained runs, or their folders")  # fmt: skip
     parser.add_argument("--task", default=common.DEFAULT_TASK, metavar="NAME",
                         help="one that dtmt train --list-tasks names "
                         "(default: %(default)s)")  # fmt: skip
@@ -40,7 +42,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
     folder = common.run_folder(args)
     members = [
-        Run.open(folder.parent / name, common.data_dir(args), common.cache_dir())
+        Run.open(common.other_run(name, folder), common.data_dir(args), common.cache_dir())
         for name in args.runs
     ]
     unite(members, folder)

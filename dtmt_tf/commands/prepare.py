@@ -39,7 +39,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
     options = args.beam_options
-    run.prepare(functools.partial(write_shards, options) if options else None)
-    print(run.statistics())
+    with run.claimed():
+        run.prepare(functools.partial(write_shards, options) if options else None)
+        statistics = run.statistics()
+    print(statistics)
     print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
     return 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, lines
+
+MOST_AT_ONCE = 10_000  # lines in a batch
+TOGETHER = 16  # batches of lines that are sorted by length, and kept, together
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -19,8 +23,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "echo 'March 5, 2031' | dtmt translate",
         "dtmt translate --task multi30k_ende -o out.de in.en",
     )
-    parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
-    parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")
+    lines.add_files(parser)
     parser.add_argument(
         "--saved-model",
         type=Path,
@@ -31,22 +34,37 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scores", action="store_true", help="append a tab and the score")
     parser.add_argument("--show-source", action="store_true", help="put source and tab before")
     args = parser.parse_args(arguments)
+    common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
+    lines.check_files(args)
     startup.start_tensorflow()
 
-    from dtmt_tf.decoding import translate_lines
-    from dtmt_tf.errors import UserError
+    from dtmt_tf.decoding import translate_to
     from dtmt_tf.export.translator import Translator, latest_version
+    from dtmt_tf.resumable_lines import ResumableLines
 
-    if args.batch_size < 1:
-        raise UserError(f"--batch-size should be at least 1. Received: {args.batch_size}.")
     translator = Translator(args.saved_model or latest_version(common.run_folder(args)))
-    lines = common.read_text(args.input)
-    progress = "translate" if sys.stderr.isatty() and len(lines) > args.batch_size else ""
-    translations, scores = translate_lines(lines, translator, args.batch_size, progress)
-    rows = []
-    for line, translation, score in zip(lines, translations, scores, strict=True):
+    texts = lines.read_text(args.input, args.replace_invalid)
+
+    def row(line: str, translation: str, score: float) -> str:
         before = [line] if args.show_source else []
         after = [f"{score:.4f}"] if args.scores else []
-        rows.append("\t".join([*before, translation, *after]))
-    common.write_text(args.output, rows)
+        return "\t".join([*before, translation, *after])
+
+    settings = {
+        "model": digest(translator.folder),
+        "scores": args.scores,
+        "show_source": args.show_source,
+    }
+    progress = "translate" if sys.stderr.isatty() and len(texts) > args.batch_size else ""
+    with ResumableLines(args.output, settings) as output:
+        translate_to(output, texts, translator, args.batch_size, TOGETHER, progress, row)
     return 0
+
+
+def digest(folder: Path) -> str:
+    """Returns a hash of a SavedModel: its graph, and the checksums of its weights."""
+    found = hashlib.sha256()
+    for name in ("saved_model.pb", "variables/variables.index"):
+        path = folder / name
+        found.update(path.read_bytes() if path.exists() else b"")
+    return found.hexdigest()

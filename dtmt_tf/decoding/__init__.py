@@ -3,7 +3,7 @@
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.length_penalty import length_penalty
-from dtmt_tf.decoding.translate import make_search, translate_lines
+from dtmt_tf.decoding.translate import make_search, progress_bar, translate_lines, translate_to
 
 __all__ = [
     "Hypotheses",
@@ -11,5 +11,7 @@ __all__ = [
     "by_length",
     "length_penalty",
     "make_search",
+    "progress_bar",
     "translate_lines",
+    "translate_to",
 ]

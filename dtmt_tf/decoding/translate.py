@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.machine import cores
+from dtmt_tf.resumable_lines import ResumableLines
 
 Search = Callable[..., Hypotheses]
 MOST_AT_ONCE = 8  # batches; each takes memory
@@ -78,11 +81,25 @@ def make_search(
     return search
 
 
+def progress_bar(total: int, text: str, done: int = 0) -> tqdm:
+    """Returns a bar that counts lines, `done` of them already; none is shown if it says nothing."""
+    return tqdm(
+        total=total,
+        initial=done,
+        desc=text,
+        unit="line",
+        disable=not text,
+        leave=False,
+        ncols=79,
+        mininterval=0.2 if sys.stderr.isatty() else 20.0,  # seconds; a log wants few lines
+    )
+
+
 def translate_lines(
     lines: Sequence[str],
     translate: Callable[[tf.Tensor], tuple[Any, Any]],
     batch_size: int,
-    progress: str = "",
+    progress: str | tqdm = "",
 ) -> tuple[list[str], list[float]]:
     """Translates any number of lines, batches sorted by length, results in the lines' order.
 
@@ -94,7 +111,7 @@ def translate_lines(
         translate: Strings `[B]` to translations and scores, such as an exported signature; called
             by several threads at once.
         batch_size: Sentences at once.
-        progress: What the progress bar says; no bar if empty.
+        progress: What the progress bar says, no bar if empty; or a bar to go on with.
 
     Returns:
         As many translations and scores as lines.
@@ -102,16 +119,10 @@ def translate_lines(
     order = sorted(range(len(lines)), key=lambda k: -len(lines[k]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations, scores = [""] * len(lines), [0.0] * len(lines)
-    interval = 0.2 if sys.stderr.isatty() else 20.0  # seconds; a log wants few lines
-    with tqdm(
-        total=len(lines),
-        desc=progress,
-        unit="line",
-        disable=not progress,
-        leave=False,
-        ncols=79,
-        mininterval=interval,
-    ) as bar:
+    with contextlib.ExitStack() as stack:
+        bar = progress
+        if isinstance(bar, str):
+            bar = stack.enter_context(progress_bar(len(lines), bar))
 
         def answer(rows: list[int]) -> tuple[Any, Any]:
             return translate(tf.constant([lines[k] for k in rows]))
@@ -127,3 +138,30 @@ def translate_lines(
         finally:  # when one fails, or the user has had enough, the rest is not begun
             pool.shutdown(cancel_futures=True)
     return translations, scores
+
+
+def translate_to(
+    output: ResumableLines,
+    lines: Sequence[str],
+    translate: Callable[[tf.Tensor], tuple[Any, Any]],
+    batch_size: int,
+    batches: int,
+    progress: str = "",
+    row: Callable[[str, str, float], str] = lambda line, translation, score: translation,
+) -> None:
+    """Translates lines into a file that keeps what is finished, see `ResumableLines`.
+
+    Args:
+        output: The file, open.
+        lines: Source text.
+        translate: See `translate_lines`.
+        batch_size: Sentences at once.
+        batches: So many are sorted by length, and kept, together.
+        progress: What the progress bar says; no bar if empty.
+        row: What is written of a line, its translation and its score.
+    """
+    rest = output.remaining(lines)
+    with progress_bar(len(lines), progress, output.done) as bar:
+        while chunk := list(itertools.islice(rest, batches * batch_size)):
+            texts, scores = translate_lines(chunk, translate, batch_size, bar)
+            output.write([row(*each) for each in zip(chunk, texts, scores, strict=True)])

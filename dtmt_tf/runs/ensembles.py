@@ -27,6 +27,9 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     path = folder / "train" / "experiment.json"
     if path.exists() and "members" not in read_record(path):
         raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+    places = [member.folder.resolve() for member in members]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise UserError(f"{twice[0]} is named twice. Members of an ensemble are different runs.")
     for member in members:
         if member.members:
             raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
@@ -34,8 +37,9 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     check_subwords(members)
     first = members[0]
     united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
-    united.restart()  # scores of an ensemble of other members that had the name
-    united.write_settings()
+    with united.claimed():
+        united.restart()  # scores of an ensemble of other members that had the name
+        united.write_settings()
     return united
 
 

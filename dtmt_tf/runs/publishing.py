@@ -15,6 +15,11 @@ logger = logging.getLogger(__name__)
 
 def publish(run: Run) -> Path:
     """Exports the best weights; returns the version's folder."""
+    with run.claimed():
+        return _publish(run)
+
+
+def _publish(run: Run) -> Path:
     model, steps = best_model(run)
     what = "an ensemble of" if run.members else "the mean of updates"
     names = [member.folder.name for member in run.members] or map(str, steps)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 import platform
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dtmt_tf import files
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.corpus import Corpus, load_corpus
@@ -34,6 +36,17 @@ logger = logging.getLogger(__name__)
 PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
 MOST_SHOWN = 10_000  # pairs that samples are chosen from
 AVERAGES = "training.average"  # settings of how checkpoints are averaged
+KNOWN = (  # what a run makes below its folder; translations of splits besides
+    *(f"train/{name}" for name in ("experiment.json", "samples.json", "subwords.json")),
+    *(f"train/{name}" for name in ("scores.json", *Vocabulary.FILES)),
+    *("train/checkpoints/step-*.npz", "train/checkpoints/step-*.npz.damaged"),
+    *("train/tensorboard/events.out.tfevents.*", "train/*.partial"),
+)
+REMEDIES = {
+    "experiment.json": "The command that made the run writes it anew when it goes on.",
+    "samples.json": "The command that made the run writes it anew when it goes on.",
+    "scores.json": "Remove it, and run dtmt evaluate again.",
+}
 CHANGEABLE = ("decoding.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
 
 
@@ -113,6 +126,29 @@ class Run:
         members = [cls.open(folder.parent / name, *place, averages) for name in names]
         return cls(experiment, folder, *place, origins, members)
 
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keeps the run's folder for this process, and marks it as one that this program made.
+
+        Raises:
+            UserError: If another process has it, or it holds what this program did not make.
+        """
+        known = self._began_unmarked()
+        if not known:
+            files.check_free(self.folder)
+        with files.claimed(self.folder):
+            files.mark(self.folder, known)
+            yield
+
+    def _began_unmarked(self) -> bool:
+        """Whether a version that made no marks began, prepared or exported a run in the folder."""
+        if files.is_ours(self.folder):
+            return False
+        for path in self.folder.glob("*/experiment.json"):
+            read_record(path)  # what is damaged may be somebody else's
+            return True
+        return self._made_from(self.work / "subwords.json") is not None
+
     @property
     def task(self) -> Task:
         """The run's task."""
@@ -156,9 +192,8 @@ class Run:
             made_from = {"taken_from": self.init_from.vocabulary.fingerprint}
         else:
             made_from = {"corpus": self.corpus.fingerprint, **to_dict(self.experiment)["data"]}
-        files = (record.name, *Vocabulary.FILES)
-        whole = all((self.work / name).exists() for name in files)
-        if not whole or json.loads(record.read_text("utf-8")) != made_from:
+        whole = all((self.work / name).exists() for name in Vocabulary.FILES)
+        if not whole or self._made_from(record) != made_from:
             record.unlink(missing_ok=True)
             (self.init_from.vocabulary if self.init_from else self._train_vocabulary()).save(
                 self.work
@@ -205,6 +240,13 @@ class Run:
         folder = self.init_from.folder.resolve()
         return {"run": f"{folder.parent.name}/{folder.name}"}
 
+    def _made_from(self, record: Path) -> Any:
+        """Returns what sub-words were made from; nothing if that is not there or damaged."""
+        try:
+            return json.loads(record.read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+            return None
+
     @cached_property
     def shards(self) -> Shards:
         """The training split in sub-words, prepared on first use.
@@ -250,7 +292,8 @@ class Run:
         if began := began or self._beginning():
             record["init_from"] = began
         if self.members:
-            record["members"] = [member.folder.name for member in self.members]
+            beside = self.folder.parent  # the place of each, as seen from there
+            record["members"] = [os.path.relpath(each.folder, beside) for each in self.members]
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self.samples()})
 
@@ -277,8 +320,22 @@ class Run:
         return model
 
     def restart(self) -> None:
-        """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
-        shutil.rmtree(self.work, ignore_errors=True)
+        """Removes checkpoints, sub-words and scores of an earlier run; exports stay.
+
+        Files of others stay, and are told of. The run is claimed.
+        """
+        scored = [f"train/{split}.txt*" for split in self._splits_scored()]
+        stay = files.clean(self.folder, [*KNOWN, *scored])
+        if others := [path for path in stay if self.work in path.parents]:
+            logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
+
+    def _splits_scored(self) -> set[str]:
+        """Returns the splits whose translations may lie in the folder."""
+        try:
+            scored = self.read("scores.json")
+        except UserError:  # damaged
+            scored = {}
+        return {"train", "validation", *self.corpus.sizes, *scored}
 
     def newest(self) -> Checkpoint:
         """Returns the newest checkpoint without its arrays.
@@ -292,6 +349,18 @@ class Run:
         return self.checkpoints.describe(steps[0])
 
     def read(self, name: str) -> dict[str, Any]:
-        """Returns one of the run's JSON files; nothing if it is not there."""
+        """Returns one of the run's JSON files; nothing if it is not there.
+
+        Raises:
+            UserError: If it is damaged.
+        """
         path = self.work / name
-        return json.loads(path.read_text("utf-8")) if path.exists() else {}
+        if not path.exists():
+            return {}
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path} is damaged ({error}). {REMEDIES[name]}") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{path} is damaged: it holds no object. {REMEDIES[name]}")
+        return found

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.decoding import translate_lines
+from dtmt_tf.decoding import translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
 from dtmt_tf.export import Endpoints
-from dtmt_tf.files import write_atomically
 from dtmt_tf.models import TranslationModel
+from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.weights import best_model
 
+TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
 Translate = Callable[[Any], tuple[Any, Any]]  # strings `[B]` -> translations and scores
 
 
@@ -69,14 +71,20 @@ def evaluate(run: Run, split: str) -> Scores:
             f"There is no {split} split, but {', '.join(run.corpus.sizes)}. "
             "data.test_source or data.extra_tests names more."
         )
+    with run.claimed():
+        return _evaluate(run, split)
+
+
+def _evaluate(run: Run, split: str) -> Scores:
     model, steps = best_model(run)
     sources, references = run.corpus.lines(split)
-    translations = translate(run, sources, translate_function(run, model), split)
+    path, decoding = run.work / f"{split}.txt", run.experiment.decoding
+    settings = {"weights": _digest(model), "decoding": dataclasses.asdict(decoding)}
+    function = translate_function(run, model)
+    with ResumableLines(path, settings) as output:
+        translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
+    translations = path.read_bytes().decode().split("\n")[:-1]
     scores = score(run, translations, references)
-    write_atomically(
-        run.work / f"{split}.txt",
-        "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
-    )
     trained = [member.newest() for member in run.members or [run]]
     results = run.read("scores.json")
     results[split] = {
@@ -93,3 +101,11 @@ def evaluate(run: Run, split: str) -> Scores:
     }
     write_json(run.work / "scores.json", results)
     return scores
+
+
+def _digest(model: TranslationModel) -> str:
+    """Returns a hash of a model's weights."""
+    found = hashlib.sha256()
+    for weight in model.variables:
+        found.update(weight.numpy().tobytes())
+    return found.hexdigest()

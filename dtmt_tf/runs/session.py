@@ -9,7 +9,6 @@ import tensorflow as tf
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import defaults, to_dict
-from dtmt_tf.files import claimed
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
@@ -72,7 +71,7 @@ class Session:
             raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
         if not self.chief:
             return self._guarded()
-        with claimed(self.run.folder):
+        with self.run.claimed():
             if restart and self.run.corpus.sizes:  # what is missing or unsound removes nothing
                 self.run.restart()
             return self._guarded()

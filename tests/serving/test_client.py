@@ -33,7 +33,8 @@ class Shouter:
     """A model that gives lines back in capitals, or fails as it is told.
 
     Args:
-        failures: TensorFlow's names of the errors of the first requests; `"DROPPED"` to hang up.
+        failures: TensorFlow's names of the errors of the first requests; `"DROPPED"` to hang up,
+            None for an answer.
         hold: `hold(model, number of the request)` delays an answer as long as it is true.
 
     Attributes:
@@ -62,7 +63,7 @@ class Shouter:
             self.in_flight -= 1
             self.answered += 1
             self.changed.notify_all()
-        if number < len(self.failures):
+        if number < len(self.failures) and self.failures[number]:
             return self.failures[number]
         return [line.upper() for line in lines]
 
@@ -349,7 +350,7 @@ def test_rest_needs_no_tensorflow_and_grpc_says_what_it_needs(tmp_path):
     assert "pip install tensorflow-serving-api" in result.stderr and "--rest" in result.stderr
 
 
-def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, tmp_path):
+def test_ctrl_c_keeps_finished_lines_and_does_not_wait_for_the_server(protocol, tmp_path):
     target = tmp_path / "target"
     target.write_text("of yesterday")
     source = tmp_path / "source"
@@ -374,7 +375,34 @@ def test_ctrl_c_leaves_nothing_half_and_does_not_wait_for_the_server(protocol, t
         finally:
             process.kill()
     assert process.returncode == 130
-    assert re.fullmatch(r"Stopped: [0246] of 40 lines were translated, none is written.\n", told)
+    done = int(re.search(r"^Stopped: ([0246]) of 40 lines are written.\n", told, re.M)[1])
     assert time.monotonic() - start < 30  # the server would not have answered for minutes
     assert target.read_text() == "of yesterday"
+    partial = tmp_path / "target.partial"
+    assert (partial.read_text() if done else "") == "A\n" * done
+    kept = f"{done} finished lines are kept in {partial}. The same command goes on from there."
+    assert (kept in told) == bool(done)
+
+
+def test_what_was_finished_before_a_failure_is_not_sent_again(run, protocol, tmp_path):
+    text = "".join(f"line {k}\n" for k in range(40))
+    model = Shouter([*[None] * 7, "INVALID_ARGUMENT"])
+    with protocol(model) as server:
+        options = *server, "--batch-size", 4, "--concurrency", 1
+        with pytest.raises(UserError, match="refuses.*: in my words"):
+            run(text, *options)
+        assert (tmp_path / "target.partial").read_text() == "".join(
+            f"LINE {k}\n" for k in range(28)
+        )
+        assert not (tmp_path / "target").exists()
+        answered = len(model.requests)
+        assert run(text, *options)[0] == text.upper()
+    assert [lines[0] for lines in model.requests[answered:]] == ["line 28", "line 32", "line 36"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_an_output_that_is_a_device_stays_one(run, protocol, tmp_path):
+    (tmp_path / "target").symlink_to("/dev/null")
+    with protocol(Shouter()) as server:
+        assert run("a\n", *server)[0] == ""
+    assert (tmp_path / "target").is_symlink()

@@ -1,0 +1,1 @@
+"""Neural machine translation with deep-transition recurrent networks, in Keras 3."""

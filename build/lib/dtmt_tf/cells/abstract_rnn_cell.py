@@ -1,0 +1,145 @@
+"""The cell protocol of `keras.layers.RNN`, with the state-free work split off."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+
+class AbstractRNNCell(keras.layers.Layer, abc.ABC):
+    """Base of every cell: one step of a recurrence, usable in `keras.layers.RNN`.
+
+    Keras 3 has a cell protocol but no base class. This one divides a step in two, so that a layer
+    can do the first half for all time steps at once:
+
+    - `prepare(inputs)`: all that does not depend on the state, namely the input projection
+      (`project`) and the dropout masks (`masks`), side by side;
+    - `step(prepared, states)`: the rest (`update`).
+
+    `call` is their composition, which is what `keras.layers.RNN` runs; `layers.TransitionRNN`
+    prepares the whole sequence in one matrix product and runs only `step` in the loop.
+
+    Args:
+        units: Size of the state, H. Positive.
+        dropout_rate: Fraction of candidate units dropped in training, in [0, 1). The carried state
+            is never dropped; masks are fresh at every step and already hold the factor 1/(1-rate).
+        use_layer_norm: Whether gates are layer-normalised (else they have a plain bias).
+        initializer: Initialiser of every weight but the norms' gain (1) and offset (0).
+        seed: Seed of the cell's own dropout masks, used when `prepare` is given no `seeds`.
+
+    Raises:
+        ValueError: If `units` or `dropout_rate` is out of range, naming the value received.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        dropout_rate: float = 0.0,
+        use_layer_norm: bool = True,
+        initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if units <= 0:
+            raise ValueError(f"`units` should be positive. Received: {units}.")
+        if not 0 <= dropout_rate < 1:
+            raise ValueError(f"`dropout_rate` should be in [0, 1). Received: {dropout_rate}.")
+        self.units = units
+        self.dropout_rate = dropout_rate
+        self.use_layer_norm = use_layer_norm
+        self.initializer = keras.initializers.get(initializer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if dropout_rate else None
+
+    @property
+    def state_size(self) -> Any:
+        """Size of the state, or a list of sizes, one for each state tensor."""
+        return self.units
+
+    @property
+    def output_size(self) -> int:
+        """Size of the output."""
+        return self.units
+
+    @property
+    @abc.abstractmethod
+    def projection_size(self) -> int:
+        """Features of `project`'s result."""
+
+    @property
+    @abc.abstractmethod
+    def mask_size(self) -> int:
+        """Features of `masks`' result, 0 where nothing is dropped."""
+
+    @abc.abstractmethod
+    def project(self, inputs: Any) -> Any:
+        """Returns the input projection, `[..., projection_size]`, of inputs `[..., I]`."""
+
+    @abc.abstractmethod
+    def masks(self, inputs: Any, seeds: Any = None) -> Any:
+        """Returns multipliers of the candidates, `[..., mask_size]`, or None if that is 0.
+
+        Args:
+            inputs: A tensor with the wanted leading shape.
+            seeds: A `keras.random.SeedGenerator` to draw from; the cell's own by default.
+        """
+
+    @abc.abstractmethod
+    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
+        """Returns `(output, new_states)` from `project`'s and `masks`' results and the states."""
+
+    def prepare(self, inputs: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Returns the projection and, in training, the masks behind it, `[..., P]`."""
+        projected = self.project(inputs)
+        masks = self.masks(inputs, seeds) if training else None
+        return projected if masks is None else ops.concatenate([projected, masks], axis=-1)
+
+    def step(self, prepared: Any, states: Any) -> tuple[Any, list[Any]]:
+        """Returns `(output, new_states)` from `prepare`'s result and the states."""
+        projected, masks = prepared, None
+        if prepared.shape[-1] > self.projection_size:
+            projected, masks = ops.split(prepared, [self.projection_size], axis=-1)
+            masks = ops.stop_gradient(masks)
+        return self.update(projected, masks, states)
+
+    def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, list[Any]]:
+        """One step, as `keras.layers.RNN` asks for it: `(output, new_states)`."""
+        return self.step(self.prepare(inputs, training=training), states)
+
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """Zeros, `[B, H]` for each state."""
+        sizes = self.state_size if isinstance(self.state_size, list) else [self.state_size]
+        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
+
+    @staticmethod
+    def masks_of(cells: Sequence[AbstractRNNCell], inputs: Any, seeds: Any) -> Any:
+        """Returns the masks of several cells side by side, or None."""
+        masks = [cell.masks(inputs, seeds) for cell in cells if cell.mask_size]
+        return ops.concatenate(masks, axis=-1) if masks else None
+
+    @staticmethod
+    def divide(masks: Any, cells: Sequence[AbstractRNNCell]) -> list[Any]:
+        """Gives each cell its part of what `masks_of` returned, or None."""
+        parts, start = [], 0
+        for cell in cells:
+            end = start + cell.mask_size
+            parts.append(None if masks is None or end == start else masks[..., start:end])
+            start = end
+        return parts
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal cell."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "dropout_rate": self.dropout_rate,
+            "use_layer_norm": self.use_layer_norm,
+            "initializer": keras.initializers.serialize(self.initializer),
+            "seed": self.seed,
+        }

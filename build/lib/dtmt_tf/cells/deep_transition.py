@@ -1,0 +1,96 @@
+"""A transition module: one cell that reads the input, then T-GRUs that deepen the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell
+
+
+@keras.saving.register_keras_serializable("dtmt_tf")
+class DeepTransitionCell(AbstractRNNCell):
+    """Composes cells within one time step; the last cell's state goes to the next step.
+
+        s_0 = first(x, s_prev),  s_k = T-GRU_k(s_{k-1}) for k = 1 .. N
+
+    (Meng and Zhang, 2019, *DTMT*, the formal description of each transition.) N = 0 is the shallow
+    counterpart.
+
+    Args:
+        cells: The cell that reads the input (`LGRUCell` or `GRUCell`), then any number of
+            `TGRUCell`s, all of the same `units`.
+
+    Call arguments:
+        inputs: Input of the first cell, shape `[B, I]`.
+        states: One tensor, shape `[B, H]`.
+        training: Whether dropout is active.
+
+    Returns:
+        `(h', [h'])`, each `[B, H]`.
+
+    Raises:
+        ValueError: If there is no cell or the cells' sizes differ.
+    """
+
+    def __init__(self, cells: Sequence[AbstractRNNCell], **kwargs: Any) -> None:
+        sizes = [cell.units for cell in cells]
+        if not sizes or len(set(sizes)) != 1:
+            raise ValueError(f"`cells` should be of one size. Received sizes: {sizes}.")
+        super().__init__(sizes[0], **kwargs)
+        self.cells = list(cells)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Builds the cells; all but the first see only the state."""
+        for k, cell in enumerate(self.cells):
+            if not cell.built:
+                cell.build(inputs_shape if k == 0 else (inputs_shape[0], self.units))
+                cell.built = True
+
+    @property
+    def projection_size(self) -> int:
+        """Features of the first cell's projection; the others read no input."""
+        return self.cells[0].projection_size
+
+    def project(self, inputs: Any) -> Any:
+        """The first cell's projection."""
+        return self.cells[0].project(inputs)
+
+    @property
+    def mask_size(self) -> int:
+        """Masks of all cells."""
+        return sum(cell.mask_size for cell in self.cells)
+
+    def masks(self, inputs: Any, seeds: Any = None) -> Any:
+        """The masks of all cells, side by side."""
+        return self.masks_of(self.cells, inputs, seeds)
+
+    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
+        """Runs the cells one after the other on the state."""
+        for state in self.states_by_depth(projected, masks, states[0]):
+            states = [state]
+        return states[0], states
+
+    def states_by_depth(self, projected: Any, masks: Any, h: Any) -> list[Any]:
+        """Returns the state after each cell, `[B, H]`, first to last."""
+        depths = []
+        for cell, mask in zip(self.cells, self.divide(masks, self.cells), strict=True):
+            h, _ = cell.update(projected, mask, [h])
+            depths.append(h)
+        return depths
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal module."""
+        return {
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "cells": [keras.saving.serialize_keras_object(cell) for cell in self.cells],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> DeepTransitionCell:
+        """Rebuilds the cells, then the module."""
+        cells = [keras.saving.deserialize_keras_object(cell) for cell in config["cells"]]
+        return cls(cells, name=config["name"], dtype=config["dtype"])

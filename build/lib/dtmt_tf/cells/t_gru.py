@@ -1,0 +1,48 @@
+"""T-GRU: a GRU that reads nothing but the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.product import product
+
+
+@keras.saving.register_keras_serializable("dtmt_tf")
+class TGRUCell(GatedCell):
+    """Transition GRU: one step of state-to-state refinement.
+
+    Implements Eqs. (10)-(13) of Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2:
+
+        r = sigmoid(LN(W_hr h)),  z = sigmoid(LN(W_hz h))
+        c = tanh(r * (W_hh h + b))
+        h' = (1 - z) * h + z * dropout(c)
+
+    The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters.
+
+    Args:
+        units: Size of the state, H. Positive.
+        **kwargs: See `AbstractRNNCell`.
+
+    Call arguments:
+        inputs: Ignored but for the leading shape; present for the cell protocol. `[B, any]`.
+        states: One tensor `h`, shape `[B, H]`.
+        training: Whether dropout is active.
+
+    Returns:
+        `(h', [h'])`, each `[B, H]`.
+    """
+
+    num_gates = 2
+    num_input_projections = 0
+    num_state_projections = 3
+
+    def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
+        """Eqs. (11)-(13): r, z and c."""
+        d = self.units
+        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
+        r, z = self.gates(h_gates)
+        return {"r": r, "z": z, "c": ops.tanh(r * (h_h + self.candidate_bias))}

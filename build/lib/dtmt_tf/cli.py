@@ -1,0 +1,66 @@
+"""The command `dtmt`: names its commands, and imports the one that is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+COMMANDS = {  # in dtmt_tf.commands, a module each
+    "train": "train a model, score it and export it; go on with a training",
+    "translate": "translate text with an exported model",
+    "evaluate": "score a run, or compare files of translations",
+    "export": "export a trained run as a SavedModel",
+    "prepare": "check a corpus and write its training pairs as records",
+    "ensemble": "make a run of trained runs that predict together",
+    "client": "translate text with a running TensorFlow Serving",
+}
+
+
+def main() -> NoReturn:
+    """Runs the command that the first argument names; ends the process."""
+    name, *arguments = sys.argv[1:] or [""]
+    if name in ("", "-h", "--help", "help"):
+        print(overview(), file=sys.stdout if name else sys.stderr)
+        sys.exit(0 if name else 2)
+    if name not in COMMANDS:
+        print(f"error: {unknown(name)}", file=sys.stderr)
+        sys.exit(2)
+    run(name, arguments)
+
+
+def run(name: str, arguments: Sequence[str]) -> NoReturn:
+    """Runs a command with its arguments; ends the process."""
+    from dtmt_tf.commands import common
+
+    module = importlib.import_module(f"dtmt_tf.commands.{name}")
+    common.main(functools.partial(module.command, arguments))
+
+
+def overview() -> str:
+    """Returns what `dtmt --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: dtmt COMMAND ...",
+            "",
+            "Train recurrent translation models and translate with them. Runs lie in",
+            "./saved_models unless --output-dir says otherwise.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "dtmt COMMAND --help explains each and gives examples.",
+        ]
+    )
+
+
+def unknown(name: str) -> str:
+    """Returns what to say of a command that there is not."""
+    guess = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f"Did you mean {guess[0]!r}?" if guess else f"There are {', '.join(COMMANDS)}."
+    return f"Unknown command {name!r}. {hint}"

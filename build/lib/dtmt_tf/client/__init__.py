@@ -1,0 +1,1 @@
+"""What `dtmt client` runs: lines through a TensorFlow Serving."""

@@ -1,0 +1,188 @@
+"""Connections to a running TensorFlow Serving, over gRPC and REST: lines to translations."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import quiet_stderr
+
+# what a server's answer means; what is not here is a refusal
+_MEANINGS = {
+    "UNAVAILABLE": "cannot be reached or is busy",
+    "RESOURCE_EXHAUSTED": "is busy",
+    "DEADLINE_EXCEEDED": "did not answer in time (--timeout, --batch-size)",
+    "NOT_FOUND": "has no model of that name (--model)",
+}
+_TEMPORARY = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
+_HTTP_CODES = {
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",  # of a proxy before the server
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_MOST_TEXT = 500  # characters of a server's own words
+
+
+class TemporaryFailure(Exception):
+    """A request that failed and may succeed when it is sent again."""
+
+
+class Connection(Protocol):
+    """What sends one request at a time to a server."""
+
+    def translate(self, lines: list[str]) -> list[str]:
+        """Returns a translation for each of one line or more.
+
+        Raises:
+            TemporaryFailure: If another try may help.
+            UserError: If none will.
+        """
+
+    def close(self) -> None:
+        """Ends the connection, and a request that is under way if that is possible."""
+
+
+class GrpcConnection:
+    """Sends requests over gRPC, with the server's own stubs.
+
+    What gRPC's library would write to standard error by itself is silenced, unless the environment
+    sets GRPC_VERBOSITY: a failed request is told of anyway.
+
+    Args:
+        address: Host and port, such as `"localhost:8500"`.
+        model: Name under which the server has the model.
+        signature: One that makes `translation` from `text`.
+        timeout_seconds: How long a request may take.
+
+    Raises:
+        UserError: If the stubs are not installed.
+    """
+
+    def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC starts
+        try:
+            with quiet_stderr():  # the stubs import TensorFlow
+                import grpc
+                import tensorflow as tf
+                from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+        except ModuleNotFoundError as error:
+            raise UserError(
+                "gRPC needs the server's stubs: pip install tensorflow-serving-api. "
+                "Or name the server's other address, such as --rest http://localhost:8501."
+            ) from error
+        self._tf, self._error = tf, grpc.RpcError
+        self._address, self._timeout = address, timeout_seconds
+        self._request = predict_pb2.PredictRequest()
+        self._request.model_spec.name = model
+        self._request.model_spec.signature_name = signature
+        self._channel = grpc.insecure_channel(
+            address,
+            [
+                ("grpc.max_receive_message_length", -1),  # no limit
+                ("grpc.max_reconnect_backoff_ms", 5000),  # else two minutes
+            ],
+        )
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._predict = stub.Predict
+
+    def translate(self, lines: list[str]) -> list[str]:
+        """Returns a translation for each line, see `Connection`."""
+        self._request.inputs["text"].CopyFrom(self._tf.make_tensor_proto(lines))
+        try:
+            response = self._predict(self._request, timeout=self._timeout)
+        except self._error as error:
+            raise _failure(self._address, error.code().name, error.details()) from error
+        texts = [
+            text.decode("utf-8", "replace") for text in response.outputs["translation"].string_val
+        ]
+        return _checked(texts, lines, self._address)
+
+    def close(self) -> None:
+        """Ends the connection; a request under way fails."""
+        self._channel.close()
+
+
+class RestConnection:
+    """Sends requests over REST; TensorFlow is not imported.
+
+    Args:
+        address: Such as `"http://localhost:8501"`.
+        model: Name under which the server has the model.
+        signature: One that makes `translation` from `text`.
+        timeout_seconds: How long a request may take.
+
+    Raises:
+        UserError: If the address is no URL.
+    """
+
+    def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
+        import requests
+
+        if not address.startswith(("http://", "https://")):
+            raise UserError(f"--rest takes a URL, http://host:port. Received: {address}.")
+        self._requests = requests
+        self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
+        self._address, self._timeout = address, timeout_seconds
+        self._url = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}:predict"
+        self._signature = signature
+        self._session = requests.Session()
+
+    def translate(self, lines: list[str]) -> list[str]:
+        """Returns a translation for each line, see `Connection`."""
+        body: dict[str, Any] = {"signature_name": self._signature, "inputs": {"text": lines}}
+        try:
+            response = self._session.post(self._url, json=body, timeout=self._timeout)
+        except self._requests.Timeout as error:
+            raise _failure(self._address, "DEADLINE_EXCEEDED", _cause(error)) from error
+        except self._lost as error:
+            raise _failure(self._address, "UNAVAILABLE", _cause(error)) from error
+        except self._requests.RequestException as error:
+            raise UserError(f"{self._address}: {error}") from error
+        text = response.content.decode("utf-8", "replace")
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if response.status_code != 200:
+            code = _HTTP_CODES.get(response.status_code, f"HTTP {response.status_code}")
+            told = answer.get("error", text) if isinstance(answer, dict) else text
+            raise _failure(self._address, code, str(told))
+        outputs = answer.get("outputs") if isinstance(answer, dict) else None
+        # a server gives a signature's only output without its name
+        texts = outputs.get("translation") if isinstance(outputs, dict) else outputs
+        return _checked(texts, lines, self._address)
+
+    def close(self) -> None:
+        """Ends the connection; a request under way goes on."""
+        self._session.close()
+
+
+def _failure(address: str, code: str, text: str | None) -> Exception:
+    """Returns what to raise for a server's error, or for the lack of an answer."""
+    meaning = _MEANINGS.get(code, f"refuses the request ({code})")
+    kind = TemporaryFailure if code in _TEMPORARY else UserError
+    told = (text or code)[:_MOST_TEXT].rstrip(".")
+    return kind(f"The server at {address} {meaning}: {told}.")
+
+
+def _cause(error: BaseException) -> str:
+    """Returns the words of the first error, of which others were made on the way up."""
+    while error.__context__:
+        error = error.__context__
+    return str(error)
+
+
+def _checked(texts: Any, lines: list[str], address: str) -> list[str]:
+    """Returns texts if they are one for each line."""
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        if len(texts) == len(lines):
+            return texts
+    raise UserError(
+        f"The server at {address} gives no `translation` for each line (--signature; is it "
+        "TensorFlow Serving?)."
+    )

@@ -1,0 +1,1 @@
+"""The commands of `dtmt`, a module each."""

@@ -1,0 +1,94 @@
+"""Translates standard input, or a file, line by line with a running TensorFlow Serving."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtmt_tf.client.connections import GrpcConnection, RestConnection
+from dtmt_tf.client.sending import Sending
+from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
+from dtmt_tf.errors import UserError
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Reads lines, has them translated, writes as many lines."""
+    args = _parser().parse_args(arguments)
+    for name, least in (("concurrency", 1), ("batch_size", 1), ("retries", 0), ("timeout", 0.001)):
+        value = getattr(args, name)
+        if value < least:
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag} should be at least {least}. Received: {value}.")
+    lines = common.read_text(args.input)
+    kind, address = (RestConnection, args.rest) if args.rest else (GrpcConnection, args.grpc)
+    connections = [
+        kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
+    ]
+    sending = Sending(lines, args.batch_size, args.retries)
+    try:
+        sending.run(connections)
+    except KeyboardInterrupt:
+        print(
+            f"Stopped: {sending.done:,} of {len(lines):,} lines were translated, none is written.",
+            file=sys.stderr,
+        )
+        return 130
+    common.write_text(args.output, sending.translations)
+    print(sending.summary(), file=sys.stderr)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "dtmt client",
+        "Translate text line by line with a model that TensorFlow Serving serves: as many lines "
+        "out as in, in their order. README.md says how to start the server.",
+        "dtmt client in.en -o out.de",
+        "dtmt client --rest http://localhost:8501 < in.en > out.de",
+    )
+    parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
+    parser.add_argument("-o", "--output", type=Path, help="a file (default: standard output)")
+    server = parser.add_argument_group("which server")
+    address = server.add_mutually_exclusive_group()
+    address.add_argument(
+        "--grpc",
+        default="localhost:8500",
+        metavar="HOST:PORT",
+        help="needs tensorflow-serving-api (default: %(default)s)",
+    )
+    address.add_argument(
+        "--rest",
+        metavar="URL",
+        help="http://host:8501; needs nothing more, not even TensorFlow",
+    )
+    server.add_argument("--model", default="dtmt", metavar="NAME", help="default: %(default)s")
+    server.add_argument(
+        "--signature",
+        default="serving_default",
+        metavar="NAME",
+        help="one that makes `translation` from `text` (default: %(default)s)",
+    )
+    requests = parser.add_argument_group("requests")
+    requests.add_argument(
+        "--batch-size", type=int, default=8, metavar="N", help="lines in one (default: %(default)s)"
+    )
+    requests.add_argument(
+        "--concurrency", type=int, default=4, metavar="N", help="at once (default: %(default)s)"
+    )
+    requests.add_argument(
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="for the answer to one (default: %(default)g)",
+    )
+    requests.add_argument(
+        "--retries",
+        type=int,
+        default=5,
+        metavar="N",
+        help="of one that found the server busy, late or away (default: %(default)s)",
+    )
+    return parser

@@ -1,0 +1,182 @@
+"""What the commands share: arguments, settings, and errors without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NoReturn
+
+from dtmt_tf import caller
+from dtmt_tf.commands.parser import Parser
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment, resolve
+from dtmt_tf.files import is_of_full_disk
+
+DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
+DEFAULT_TASK = "cldr_ende"
+
+
+def run_parser(command: str, description: str, *examples: str) -> Parser:
+    """Returns a parser with the arguments that name a run."""
+    from dtmt_tf.tasks import TASKS
+
+    result = Parser(command, description, *examples)
+    group = result.add_argument_group("which run")
+    group.add_argument(
+        "--task",
+        default=DEFAULT_TASK,
+        metavar="NAME",
+        help=f"one of {', '.join(TASKS)} (default: %(default)s)",
+    )
+    group.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a preset that dtmt train --list-models names (default: the task's)",
+    )
+    group.add_argument("--name", help="name of the run (default: the model's)")
+    add_folders(group)
+    return result
+
+
+def add_folders(group: argparse._ActionsContainer) -> None:
+    """Adds the folders of runs and of data to a parser."""
+    group.add_argument(
+        "--output-dir",
+        type=Path,
+        default=caller.runs_folder(),
+        metavar="DIR",
+        help="runs lie at DIR/<task>/<name> (default: saved_models)",
+    )
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get(DATA_DIR_VARIABLE),
+        help="where data sets lie; what is missing is downloaded "
+        f"(default: the environment variable {DATA_DIR_VARIABLE})",
+    )
+
+
+def add_set(
+    group: argparse._ActionsContainer,
+    text: str = "change settings; dtmt train --show-config lists them",
+) -> None:
+    """Adds `--set` to a parser."""
+    group.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help=text,
+    )
+
+
+def add_devices(group: argparse._ActionsContainer) -> None:
+    """Adds `--devices` to a parser."""
+    group.add_argument(
+        "--devices",
+        nargs="+",
+        default=[],
+        metavar="DEVICE",
+        help="devices to train on, such as GPU:0 GPU:1, or CPU:0 CPU:1 for one on each half of the "
+        "cores (default: all GPUs, or the CPU)",
+    )
+
+
+def run_folder(args: argparse.Namespace) -> Path:
+    """Returns the folder of the run that the arguments name."""
+    from dtmt_tf.tasks import TASKS
+
+    task = _choose(args.task, TASKS, "task")
+    return args.output_dir / task.name / (args.name or args.model or task.model)
+
+
+def data_dir(args: argparse.Namespace) -> Path | None:
+    """Returns the data directory, if one is named.
+
+    Raises:
+        UserError: If it does not exist.
+    """
+    if args.data_dir is None:
+        return None
+    folder = Path(args.data_dir)
+    if not folder.is_dir():
+        raise UserError(f"--data-dir (or {DATA_DIR_VARIABLE}): {folder} is not a directory.")
+    return folder
+
+
+def cache_dir() -> Path:
+    """Returns where downloads are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dtmt_tf"
+
+
+def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
+    """Resolves task, model and `--set` into settings and their origins."""
+    from dtmt_tf.models import MODELS
+    from dtmt_tf.tasks import TASKS
+
+    task = _choose(args.task, TASKS, "task")
+    name = args.model or task.model
+    return resolve(task, name, _choose(name, MODELS, "model"), args.set)
+
+
+def read_text(path: Path | None) -> list[str]:
+    """Returns the lines of a file, or of standard input if there is none."""
+    from dtmt_tf.data.corpus import read_lines
+
+    if path:
+        return read_lines(path)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    return lines if text else []
+
+
+def write_text(path: Path | None, lines: Iterable[str]) -> None:
+    """Writes lines to a file, whole or not at all, or to standard output if there is none."""
+    from dtmt_tf.files import write_atomically
+
+    output = "".join(line.replace("\n", " ") + "\n" for line in lines).encode()
+    if path:
+        write_atomically(path, output)
+    else:
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+
+
+def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
+    if name not in choices:
+        raise UserError(f"Unknown {kind} {name!r}. Choose one of {', '.join(choices)}.")
+    return choices[name]
+
+
+def main(command: Callable[[], int | None]) -> NoReturn:
+    """Runs a command; mistakes of the user end with exit code 2 and no traceback."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    try:
+        code = command() or 0
+    except UserError as error:
+        print(f"error: {caller.as_called(str(error))}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:  # the reader of our output left
+        sys.stderr.close()
+        code = 141
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        code = 130
+    except Exception as error:
+        full = is_of_full_disk(error)  # TensorFlow has errors of its own for that
+        if not (full or isinstance(error, OSError)):
+            raise
+        print("error:", str(error).partition("\n")[0], file=sys.stderr)
+        if full:
+            print("Make room and run the same command again.", file=sys.stderr)
+        code = 2
+    sys.exit(code)

@@ -1,0 +1,48 @@
+"""Makes a run of trained runs that predict together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
+
+NAME = "ensemble"
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Opens the members, writes the run that names them."""
+    parser = Parser(
+        "dtmt ensemble",
+        "Make a run of trained runs that predicts each word by the mean of their probabilities. "
+        "They lie side by side and share their sub-words: the same data.*, other seeds or models. "
+        "Evaluate, export and serve it by its name; it reads its members' folders.",
+        "dtmt train --task multi30k_ende --name a --set training.seed=1",
+        "dtmt train --task multi30k_ende --name b --set training.seed=2",
+        "dtmt ensemble --task multi30k_ende a b",
+        f"dtmt evaluate --task multi30k_ende --name {NAME}",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="names of trained runs")
+    parser.add_argument("--task", default=common.DEFAULT_TASK, metavar="NAME",
+                        help="one that dtmt train --list-tasks names "
+                        "(default: %(default)s)")  # fmt: skip
+    parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
+    parser.set_defaults(model=None)
+    common.add_folders(parser)
+    args = parser.parse_args(arguments)
+    startup.start_tensorflow()
+
+    from dtmt_tf.errors import UserError
+    from dtmt_tf.runs import Run, unite
+
+    if len(set(args.runs)) < max(2, len(args.runs)):
+        raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
+    folder = common.run_folder(args)
+    members = [
+        Run.open(folder.parent / name, common.data_dir(args), common.cache_dir())
+        for name in args.runs
+    ]
+    unite(members, folder)
+    print(f"Ensemble of {', '.join(args.runs)}: {folder}")
+    return 0

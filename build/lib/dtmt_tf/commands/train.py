@@ -1,0 +1,150 @@
+"""Trains a model, scores it and exports it; run again, it goes on where it stopped."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dtmt_tf import caller, startup
+from dtmt_tf.commands import common
+
+if TYPE_CHECKING:
+    from dtmt_tf.runs import Run
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Parses, resolves, trains."""
+    parser = common.run_parser(
+        "dtmt train",
+        "Train a translation model, score it on its tests and export it as a SavedModel. "
+        "The same command goes on with a training that was stopped.",
+        "dtmt train",
+        "dtmt train --task multi30k_ende --data-dir ~/data",
+        "dtmt train --task wmt14_ende --dry-run",
+        "dtmt train --task wmt14_ende --plan --plan-for 8 5000",
+        "dtmt train --task custom --name mine \\",
+        "    --set data.train_source=a.en data.train_target=a.de",
+    )
+    common.add_set(parser)
+    common.add_devices(parser)
+    parser.add_argument(
+        "--strategy",
+        choices=startup.STRATEGIES,
+        default="auto",
+        help="mirrored: the devices of this machine; multiworker: those of all workers that the "
+        "environment variable TF_CONFIG names; auto: multiworker if it names several",
+    )
+    parser.add_argument("--restart", action="store_true", help="forget the run's checkpoints")
+    parser.add_argument(
+        "--max-seconds",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="stop so long after the first update, saved, with exit code 124",
+    )
+    parser.add_argument(
+        "--allow-changes",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="go on though these settings are not those that the run was begun with",
+    )
+    parser.add_argument("--show-config", action="store_true", help="print all settings and stop")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="build the model, print its size, memory and steps, and stop",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const=1,
+        type=int,
+        metavar="PIECES",
+        help="like --dry-run, then measure a few updates of one replica, its batch read in so many "
+        "pieces or as many as memory asks, print the hours that training takes, and stop",
+    )
+    parser.add_argument(
+        "--plan-for",
+        nargs=2,
+        type=float,
+        metavar=("N", "RATE"),
+        help="with --plan: also the hours on N devices, each making RATE target words a second",
+    )
+    parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
+    parser.add_argument("--list-models", action="store_true", help="print the models and stop")
+    args = parser.parse_args(arguments)
+    if args.plan_for and args.plan is None:
+        parser.error("--plan-for goes with --plan")
+
+    from dtmt_tf.experiment import show
+    from dtmt_tf.tasks import TASKS
+
+    if args.list_tasks:
+        for task in TASKS.values():
+            print(f"{task.name:<18} {task.description}")
+        return 0
+    multiworker = startup.is_multiworker(args.strategy)
+    startup.start_tensorflow(args.devices, multiworker=multiworker)
+    from dtmt_tf.models import MODELS
+
+    if args.list_models:
+        print("\n".join(MODELS))
+        return 0
+    experiment, origins = common.experiment(args)
+    if args.show_config:
+        print(show(experiment, origins))
+        return 0
+
+    if args.dry_run:
+        from dtmt_tf.planning.dry_run import dry_run
+
+        print(dry_run(experiment))
+        return 0
+    if args.plan is not None:
+        from dtmt_tf.planning.measuring import plan
+
+        for text in plan(experiment, args.plan, args.plan_for):
+            print(text + "\n", flush=True)
+        return 0
+
+    from dtmt_tf.runs import Run, Session
+    from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
+
+    strategy = make_strategy(multiworker, args.devices or None)
+    folder = common.run_folder(args)
+    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    start = time.perf_counter()
+    limits = Limits(args.max_seconds, args.allow_changes)
+    outcome = Session(run, strategy, limits).train(args.restart)
+    if outcome.exit_code:
+        why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
+        print(
+            f"{why} after update {outcome.step:,}; it is saved. To go on, run again:\n"
+            f"  {caller.again(without='--restart')}",
+            file=sys.stderr,
+        )
+    elif is_chief(strategy):
+        finish(run, start)
+    wait_for_all(strategy)
+    return outcome.exit_code
+
+
+def finish(run: Run, start: float) -> None:
+    """Scores a trained run and exports it."""
+    from dtmt_tf.evaluation import format_scores
+    from dtmt_tf.runs import evaluate, publish
+
+    experiment = run.experiment
+    data = experiment.data
+    for part in run.scored_splits:
+        note = " (there is no test; training saw these scores)" if part == "validation" else ""
+        direction = f"{data.source_language}-{data.target_language}".strip("-")
+        print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
+        print(format_scores(evaluate(run, part)))
+    version = publish(run)
+    minutes = (time.perf_counter() - start) / 60
+    print(f"\nExported to {version} ({minutes:.1f} minutes in all).")

@@ -1,0 +1,288 @@
+"""Settings: frozen dataclasses that hold every default once.
+
+An experiment is a task, a model and five sections. Tasks give `data`, `training`, `decoding` and
+`evaluation`; presets give `model`; `--set section.name=value` comes last: see `experiment`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtmt_tf.settings import Section, require, setting
+
+PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
+
+
+def base_language(code: str) -> str:
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
+@dataclass(frozen=True)
+class ModelConfig(Section, abc.ABC):
+    """Base of every architecture's settings; see `dtmt_tf.models`."""
+
+    section = "model"
+
+    @property
+    def needs_joint_vocabulary(self) -> bool:
+        """Whether source and target must have one vocabulary, because they share a table."""
+        return False
+
+    @abc.abstractmethod
+    def build(
+        self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
+    ) -> Any:
+        """Returns the architecture's `TranslationModel`, its weights made."""
+
+
+@dataclass(frozen=True)
+class DataConfig(Section):
+    """Corpora, sub-words and batches."""
+
+    section = "data"
+
+    source_language: str = setting("", "language code of the source, such as en")
+    target_language: str = setting("", "language code of the target, such as de")
+    reverse: bool = setting(False, "the other way: source and target change sides")
+    corpus: str = setting(
+        "files",
+        "files: those below; cldr: rendered by Babel; tfds: data.tfds_name",
+        choices=("files", "cldr", "tfds"),
+    )
+    tfds_name: str = setting("", "such as wmt14_translate/de-en; has train, validation, test")
+    train_source: tuple[str, ...] = setting(
+        (), "plain, .gz or .xz; from here, below --data-dir, or absolute"
+    )
+    train_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
+    validation_source: tuple[str, ...] = setting((), "files that tell when to stop")
+    validation_target: tuple[str, ...] = setting((), "as many files")
+    test_source: tuple[str, ...] = setting((), "files that are scored at the end")
+    test_target: tuple[str, ...] = setting((), "as many files")
+    extra_tests: tuple[str, ...] = setting(
+        (), "wmt/newstest2013: the files of that name with .en and .de"
+    )
+    joint_vocabulary: bool = setting(True, "one sub-word model for both languages")
+    source_vocab_size: int = setting(
+        8000, "sub-words of the source; of both, if joint", at_least=4, at_most=1_000_000
+    )
+    target_vocab_size: int = setting(
+        8000, "sub-words of the target; unused, if joint", at_least=4, at_most=1_000_000
+    )
+    normalization: str = setting(
+        "identity",
+        "rule of SentencePiece; one that ends in _cf lower-cases",
+        choices=("identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"),
+    )
+    character_coverage: float = setting(
+        1.0, "share of the text's characters that sub-words spell", at_least=0.9, at_most=1
+    )
+    split_digits: bool = setting(False, "each digit is a sub-word of its own")
+    byte_fallback: bool = setting(False, "unknown characters become bytes, not <unk>")
+    max_length: int = setting(
+        256,
+        "most sub-words with <eos>; longer training pairs are dropped",
+        at_least=4,
+        at_most=10_000,
+    )
+    max_tokens_per_batch: int = setting(
+        4096,
+        "per replica and accumulation step, padding included",
+        at_least=8,
+        at_most=10_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = self.tfds_name and self.source_language and self.target_language
+        require(
+            named or self.corpus != "tfds",
+            "`data.corpus=tfds` needs `data.tfds_name`, `data.source_language` and "
+            f"`data.target_language`. Received: {self.tfds_name!r}, {self.source_language!r} and "
+            f"{self.target_language!r}.",
+        )
+        require(
+            not self.extra_tests or all((self.source_language, self.target_language)),
+            "`data.extra_tests` needs `data.source_language` and `data.target_language`, on which "
+            f"its files end. Received: {self.source_language!r} and {self.target_language!r}.",
+        )
+
+
+def _rate(default: float, meaning: str) -> Any:
+    """Returns the field of a share of what there is, never all of it."""
+    return setting(default, meaning, at_least=0, below=1)
+
+
+def _precision(where: str) -> Any:
+    """Returns the field of the precision of products with weights."""
+    meaning = f"of products with weights in {where}"
+    return setting("float32", meaning, choices=("float32", "bfloat16"))
+
+
+@dataclass(frozen=True)
+class TrainingConfig(Section):
+    """Loss, optimiser, schedule (17) of the paper, and when to stop."""
+
+    section = "training"
+
+    seed: int = setting(1, "of weights, order of batches and dropout", at_least=0)
+    max_steps: int = setting(300_000, "optimiser updates", at_least=1)
+    accumulation_steps: int = setting(
+        1, "micro-batches in one update, so that 1 device replaces n", at_least=1, at_most=100_000
+    )
+    label_smoothing: float = _rate(0.1, "spread evenly over the other tokens")
+    word_dropout_rate: float = _rate(
+        0.0, "tokens, of source and translation so far, that are not read"
+    )
+    embedding_dropout_rate: float = _rate(0.3, "of embeddings")
+    output_dropout_rate: float = _rate(0.3, "of the layer before prediction")
+    candidate_dropout_rate: float = _rate(0.1, "of every cell's candidate, fresh at each step")
+    subword_dropout_rate: float = _rate(0.0, "merges left out when a training sentence is cut up")
+    r_drop_alpha: float = setting(
+        0.0,
+        "weight of R-Drop; above 0 each batch is read twice, at twice the cost",
+        at_least=0,
+        at_most=1000,
+    )
+    learning_rate: float = setting(1e-4, "lr0 of schedule (17)", above=0, at_most=1000)
+    schedule_replicas: int = setting(
+        8, "n of schedule (17), whatever devices are present", at_least=1
+    )
+    schedule_warmup: int = setting(
+        50, "p: the peak n * lr0 is reached after n * p updates", at_least=1
+    )
+    schedule_decay_start: int = setting(200_000, "s: decay begins after s / n updates", at_least=0)
+    schedule_decay_end: int = setting(
+        1_200_000, "e: lr0 / 2 is reached after e / n updates", at_least=1
+    )
+    learning_rate_floor: float = setting(
+        0.0, "smallest rate; the paper's formula never stops decaying", at_least=0, at_most=1000
+    )
+    adam_beta_1: float = _rate(0.9, "decay of the gradient's moving average")
+    adam_beta_2: float = _rate(0.999, "decay of the squared gradient's moving average")
+    adam_epsilon: float = setting(
+        1e-6, "added to the uncorrected root, as in TensorFlow", above=0, at_most=1
+    )
+    clip_norm: float = setting(5.0, "of the whole gradient, after the sum over replicas", above=0)
+    ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
+    max_bad_steps: int = setting(
+        3, "updates in a row, not finite, before going back at half the rate", at_least=1
+    )
+    validation_steps: int = setting(2000, "updates between validations", at_least=1)
+    patience: int = setting(
+        20, "validations without a better BLEU before stopping; 0: never stop early", at_least=0
+    )
+    keep_last: int = setting(5, "newest checkpoints that are kept", at_least=1, at_most=1000)
+    keep_best: int = setting(5, "best checkpoints that are kept", at_least=1, at_most=1000)
+    average: str = setting(
+        "best",
+        "weights used at the end: mean of the kept best or last, or none",
+        choices=("best", "last", "none"),
+    )
+    average_count: int = setting(1, "how many checkpoints are averaged", at_least=1, at_most=1000)
+    log_steps: int = setting(100, "updates between values in TensorBoard", at_least=1)
+    precision: str = _precision("training")
+    deterministic: bool = setting(False, "TensorFlow's deterministic kernels")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.schedule_decay_start < self.schedule_decay_end,
+            "`training.schedule_decay_start` should be below `training.schedule_decay_end`. "
+            f"Received: {self.schedule_decay_start} and {self.schedule_decay_end}.",
+        )
+        kept = self.keep_best if self.average == "best" else self.keep_last
+        require(
+            self.average == "none" or self.average_count <= kept,
+            f"`training.average_count` should be at most `training.keep_{self.average}`. "
+            f"Received: {self.average_count} and {kept}.",
+        )
+
+    @property
+    def passes(self) -> int:
+        """How often an update reads each sentence."""
+        return 2 if self.r_drop_alpha else 1
+
+
+@dataclass(frozen=True)
+class DecodingConfig(Section):
+    """Beam search."""
+
+    section = "decoding"
+
+    beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=1000)
+    length_penalty: float = setting(0.6, "alpha of ((5 + L) / 6)^alpha", at_least=0, at_most=10)
+    extra_length: int = setting(
+        50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
+    )
+    batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
+    precision: str = _precision("search")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig(Section):
+    """How translations are scored."""
+
+    section = "evaluation"
+
+    tokenize: str = setting(
+        "auto", "auto: by target language; a sacreBLEU tokenizer; none: it is tokenised"
+    )
+    lowercase: bool = setting(False, "score without regard to case")
+    exact_match: bool = setting(
+        False, "also report the share of sentences translated to the letter"
+    )
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a public data set.
+
+    Args:
+        path: Where it lies below `--data-dir`; there it may also be packed (.gz, .xz).
+        url: Where it is downloaded from.
+        sha256: Hash of the text, unpacked.
+    """
+
+    path: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """A corpus with the settings that go with it."""
+
+    name: str
+    description: str
+    model: str  # recommended preset
+    data: DataConfig
+    training: TrainingConfig
+    replicas: int = 1  # devices times accumulation steps whose batches an update is meant to read
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    files: tuple[RemoteFile, ...] = ()
+    unavailable: str = ""  # why the corpus can not be fetched, and what to do
+
+
+def as_override(value: Any) -> str:
+    """Returns a setting's value, as JSON has it, in the form that `--set` reads."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
+    rows = []
+    sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
+    for section in sections:
+        names = {**old.get(section, {}), **new.get(section, {})}
+        for name in names:
+            before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)
+            if before != after:
+                rows.append(f"{section}.{name}: {before} -> {after}")
+    return rows

@@ -1,0 +1,1 @@
+"""From parallel text to batches: corpora, checks and the input pipeline."""

@@ -1,0 +1,79 @@
+"""Buckets, and the order of batches as a pure function of seed, epoch and step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Batch(NamedTuple):
+    """What one update reads: ids with <eos>, padded with 0 at the end, int32."""
+
+    source_ids: np.ndarray  # [B, S]
+    target_ids: np.ndarray  # [B, T]
+
+
+def bucket_bounds(max_length: int) -> list[int]:
+    """Upper bounds of the length buckets: 8 10 12 14 16 20 24 28 32 40 .. max_length.
+
+    Bounds grow by `2^max(0, floor(log2 x) - 2)` as in the authors' released code; the last bucket
+    reaches up to `max_length`.
+    """
+    bounds, bound = [], 8
+    while bound < max_length:
+        bounds.append(bound)
+        bound += 2 ** max(0, bound.bit_length() - 3)
+    return [*bounds, max_length]
+
+
+class BatchPlan:
+    """Which pairs each batch holds.
+
+    A batch takes its pairs from one bucket: `max(1, floor(max_tokens / bound))` sentences for each
+    of the `slices` that share an update. Every epoch draws a new permutation of the whole corpus;
+    each bucket cuts its pairs, in that order, into batches, the last of which may be smaller; the
+    batches are then shuffled. The number of batches is the same in every epoch, so that a step
+    alone says which epoch and which batch it is.
+
+    Args:
+        lengths: Longer side of each pair, with <eos>, `[N]`. None may exceed `max_length`.
+        max_length: Longest pair.
+        max_tokens: Padded positions of one slice.
+        slices: Replicas times accumulation steps.
+        seed: Seed of the order.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, max_length: int, max_tokens: int, slices: int, seed: int
+    ) -> None:
+        bounds = bucket_bounds(max_length)
+        self.buckets = np.searchsorted(bounds, lengths).astype(np.int8)
+        self.sizes = [max(1, max_tokens // bound) * slices for bound in bounds]
+        counts = np.bincount(self.buckets, minlength=len(bounds))
+        self.batches_per_epoch = int(
+            sum(-(-count // size) for count, size in zip(counts, self.sizes, strict=True))
+        )
+        self.seed = seed
+        self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
+
+    def epoch(self, epoch: int) -> list[np.ndarray]:
+        """Returns the batches of one epoch, arrays of pair numbers."""
+        random = np.random.default_rng([self.seed, epoch])
+        order = np.arange(len(self.buckets), dtype=np.int32)  # half of what `permutation` takes
+        random.shuffle(order)
+        buckets = self.buckets[order]
+        batches = []
+        for bucket, size in enumerate(self.sizes):
+            members = order[buckets == bucket]
+            batches += [members[k : k + size] for k in range(0, len(members), size)]
+        random.shuffle(batches)  # type: ignore[arg-type]
+        return batches
+
+    def batch(self, step: int) -> np.ndarray:
+        """Returns the pair numbers of the batch at a step, counted from 0 over all epochs."""
+        epoch, position = divmod(step, self.batches_per_epoch)
+        kept = self._epoch  # a cache, not state: the same step always gives the same batch
+        if kept[0] != epoch:
+            self._epoch = kept = epoch, self.epoch(epoch)
+        return kept[1][position]

@@ -1,0 +1,15 @@
+"""A step function to ranked hypotheses."""
+
+from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
+from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.decoding.length_penalty import length_penalty
+from dtmt_tf.decoding.translate import make_search, translate_lines
+
+__all__ = [
+    "Hypotheses",
+    "beam_search",
+    "by_length",
+    "length_penalty",
+    "make_search",
+    "translate_lines",
+]

@@ -1,0 +1,230 @@
+"""Beam search over any step function, in the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from dtmt_tf.decoding.length_penalty import length_penalty
+
+MINUS_INFINITY = -1e30  # stays finite in sums
+CHUNK = 32  # scores whose largest stands for them all at first
+
+Step = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
+
+
+class Hypotheses(NamedTuple):
+    """The n-best list of each sentence, best first; K is the beam size."""
+
+    ids: tf.Tensor  # [B, K, T] int32, with <eos> if finished, padded with 0
+    scores: tf.Tensor  # [B, K] float32, log probability over length penalty
+    log_probs: tf.Tensor  # [B, K] float32, natural logarithms
+    lengths: tf.Tensor  # [B, K] int32, with <eos>; 0 where there are fewer than K hypotheses
+
+
+class _Beams(NamedTuple):
+    """The sentences that are still searched, b of B; every tensor has them as its first axis."""
+
+    rows: tf.Tensor  # [b] which of the B sentences each is
+    max_lengths: tf.Tensor  # [b]
+    prefixes: tf.Tensor  # [b, P]
+    state: Any  # (hidden [b, K, ...], memory [b, ...])
+    ids: tf.Tensor  # [b, K, T] of the hypotheses alive
+    log_probs: tf.Tensor  # [b, K]
+    finished: Hypotheses  # b sentences' own
+
+
+def beam_search(
+    step: Step,
+    state: tuple[Any, Any],
+    max_lengths: tf.Tensor,
+    *,
+    beam_size: int,
+    alpha: float,
+    eos_id: int,
+    prefixes: tf.Tensor | None = None,
+    wanted: int | tf.Tensor | None = None,
+) -> Hypotheses:
+    """Finds the best hypotheses of every sentence.
+
+    At each step the 2K best continuations of a sentence's K hypotheses are taken; the best K that
+    do not end stay alive; those that end join the finished list, whose best K are kept. A sentence
+    is done when it has a finished hypothesis and the worst one wanted beats what the best one alive
+    can still reach, `log p / lp(max length)`, or at its maximum length. It leaves the batch then:
+    its result does not depend on its neighbours, and they do not wait for it. If nothing finished,
+    the hypotheses alive are returned. K = 1 is greedy: the best token at each step, until that is
+    <eos>.
+
+    Args:
+        step: `step(ids [b, K], state) -> (log_probs [b, K, V], state)`. At the first step the ids
+            are 0 and stand for nothing. Fewer sentences come from step to step.
+        state: `(hidden, memory)`. Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; they are
+            repeated K times and follow the hypotheses; an axis that is empty at first may grow
+            from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
+        max_lengths: Most sub-tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
+        beam_size: Hypotheses kept, K. 1 is greedy.
+        alpha: Length penalty.
+        eos_id: Id that ends a hypothesis.
+        prefixes: Tokens that every hypothesis of a sentence begins with, `[B, P]` int32, padded
+            with 0 at the end, fewer than `max_lengths`; none by default.
+        wanted: How many of the best hypotheses are final; all K by default. With fewer the search
+            ends earlier, and those further down the list may be others than with all.
+
+    Returns:
+        Hypotheses, T being the largest of `max_lengths`.
+    """
+    candidates = 2 * beam_size if beam_size > 1 else 1
+    wanted = beam_size if wanted is None else wanted
+    batch = tf.shape(max_lengths)[0]
+    size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+    hidden, memory = state
+    hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beam_size, axis=1), hidden)
+    no_scores = tf.fill([batch, beam_size], MINUS_INFINITY)
+    no_ids = tf.zeros([batch, beam_size, size], tf.int32)
+    nothing = Hypotheses(no_ids, no_scores, no_scores, tf.zeros([batch, beam_size], tf.int32))
+    one_alive = tf.concat([[0.0], tf.fill([beam_size - 1], MINUS_INFINITY)], axis=0)
+    no_prefixes = tf.zeros([batch, 0], tf.int32)
+
+    def keep_going(time: tf.Tensor, beams: _Beams, results: Hypotheses) -> tf.Tensor:
+        return tf.size(beams.rows) > 0
+
+    def advance(time: tf.Tensor, b: _Beams, results: Hypotheses) -> Any:
+        previous = tf.gather(b.ids, tf.maximum(time - 1, 0), axis=2)
+        log_probs, (hidden, memory) = step(previous, b.state)
+        if prefixes is not None:
+            log_probs = _only_prefix(log_probs, b.prefixes, time)
+        vocab_size = log_probs.shape[-1]
+        time = time + 1
+
+        totals = b.log_probs[:, :, None] + log_probs
+        totals = tf.reshape(totals, [tf.size(b.rows), beam_size * vocab_size])
+        totals, flat = _top(totals, candidates)
+        origins, tokens = flat // vocab_size, flat % vocab_size
+        ids = _write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
+        ends = tf.equal(tokens, eos_id)
+
+        log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
+        best_origins = tf.gather(origins, best, batch_dims=1)
+        hidden = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, best_origins, batch_dims=1), hidden
+        )
+        possible = ends & (totals > MINUS_INFINITY / 2)
+        finished = _best_of(
+            b.finished,
+            Hypotheses(
+                ids,
+                tf.where(possible, totals / length_penalty(time, alpha), MINUS_INFINITY),
+                totals,
+                tf.where(possible, time, 0),
+            ),
+            beam_size,
+        )
+        new_ids = tf.gather(ids, best, batch_dims=1)
+        beams = b._replace(
+            state=(hidden, memory), ids=new_ids, log_probs=log_probs, finished=finished
+        )
+        done = _settled(beams, alpha, wanted) | (time >= b.max_lengths)
+        return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
+                               lambda: (beams, results)))  # fmt: skip
+
+    def leave(beams: _Beams, results: Hypotheses, done: tf.Tensor) -> tuple[_Beams, Hypotheses]:
+        rows = tf.boolean_mask(beams.rows, done)[:, None]
+        results = tf.nest.map_structure(
+            lambda all_rows, new: tf.tensor_scatter_nd_update(
+                all_rows, rows, tf.boolean_mask(new, done)
+            ),
+            results,
+            _ranked(beams, alpha),
+        )
+        stay = tf.where(~done)[:, 0]
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, stay), beams), results
+
+    everyone = _Beams(
+        tf.range(batch),
+        max_lengths,
+        no_prefixes if prefixes is None else prefixes,
+        (hidden, memory),
+        no_ids,
+        tf.repeat(one_alive[None], batch, axis=0),
+        nothing,
+    )
+    some = tf.where(max_lengths > 0)[:, 0]
+    start = tf.nest.map_structure(lambda tensor: tf.gather(tensor, some), everyone)
+    shapes = (tf.TensorShape([]), _shapes(start), _shapes(nothing))
+    _, _, results = tf.while_loop(
+        keep_going, advance, (tf.constant(0), start, nothing), shape_invariants=shapes
+    )
+    return results
+
+
+def _shapes(tensors: Any) -> Any:
+    """The shapes that loop variables keep: rows leave, axes that are empty at first may grow."""
+    return tf.nest.map_structure(
+        lambda tensor: tf.TensorShape([None, *(size or None for size in tensor.shape[1:])]), tensors
+    )
+
+
+def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
+    """Leaves of log probabilities `[b, K, V]` the next token of each prefix, where there is one."""
+    padded = tf.pad(prefixes, [[0, 0], [0, 1]])
+    token = padded[:, tf.minimum(time, tf.shape(prefixes)[1])]
+    allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, log_probs.shape[-1], True, False)
+    return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
+
+
+def _write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """Puts tokens `[b, K]` at a position of ids `[b, K, T]`."""
+    here = tf.equal(tf.range(tf.shape(ids)[2]), position)
+    return tf.where(here, tokens[:, :, None], ids)
+
+
+def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypotheses:
+    """The best hypotheses of both lists."""
+    both = Hypotheses(*(tf.concat(pair, axis=1) for pair in zip(finished, new, strict=True)))
+    _, best = tf.math.top_k(both.scores, beam_size)
+    return Hypotheses(*(tf.gather(tensor, best, batch_dims=1) for tensor in both))
+
+
+def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` of long rows `[b, N]`, in a quarter of the time.
+
+    The k largest are in the k chunks whose largest values are largest.
+    """
+    number = -(-values.shape[1] // CHUNK)
+    if number <= k:
+        return tf.math.top_k(values, k)
+    missing = number * CHUNK - values.shape[1]
+    if missing:
+        values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-math.inf)
+    chunks = tf.reshape(values, [tf.shape(values)[0], number, CHUNK])
+    _, best = tf.math.top_k(tf.reduce_max(chunks, axis=2), k)
+    best = tf.sort(best, axis=1)  # among equals the first comes first
+    few = tf.gather(chunks, best, batch_dims=1)
+    top, where = tf.math.top_k(tf.reshape(few, [tf.shape(values)[0], k * CHUNK]), k)
+    return top, tf.gather(best, where // CHUNK, batch_dims=1) * CHUNK + where % CHUNK
+
+
+def _settled(b: _Beams, alpha: float, wanted: int | tf.Tensor) -> tf.Tensor:
+    """Whether nothing alive can still be among a sentence's best that are wanted, `[b]`."""
+    filled = (b.finished.lengths > 0) & (tf.range(tf.shape(b.log_probs)[1]) < wanted)
+    worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
+    bound = b.log_probs[:, 0] / length_penalty(b.max_lengths, alpha)
+    return tf.reduce_any(filled, axis=1) & (worst > bound)
+
+
+def _ranked(b: _Beams, alpha: float) -> Hypotheses:
+    """The finished hypotheses, or those alive where nothing finished."""
+    alive = tf.where(b.log_probs > MINUS_INFINITY / 2, b.max_lengths[:, None], 0)
+    alive_scores = b.log_probs / length_penalty(b.max_lengths, alpha)[:, None]
+    none = tf.reduce_all(tf.equal(b.finished.lengths, 0), axis=1, keepdims=True)
+    lengths = tf.where(none, alive, b.finished.lengths)
+    ids = tf.where(none[:, :, None], b.ids, b.finished.ids)
+    return Hypotheses(
+        tf.where(lengths[:, :, None] > 0, ids, 0),
+        tf.where(none, alive_scores, b.finished.scores),
+        tf.where(none, b.log_probs, b.finished.log_probs),
+        lengths,
+    )

@@ -1,0 +1,48 @@
+"""Rows of any number and length, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def by_length(
+    function: Callable[[tf.Tensor], Any], lengths: tf.Tensor, size: int, specs: Any
+) -> Any:
+    """Runs a function on `size` rows at a time, like lengths together, in the graph.
+
+    Memory is bounded by the rows of one call, and short rows do not wait for long ones.
+
+    Args:
+        function: Row numbers `[b]` to tensors `[b, ...]`, whose other axes do not depend on the
+            rows. Called at least once.
+        lengths: What the rows are sorted by, `[B]`.
+        size: Most rows of a call.
+        specs: `tf.TensorSpec`s of the function's tensors, nested as they are.
+
+    Returns:
+        The function's tensors for all rows in their order, `[B, ...]`.
+    """
+    order = tf.argsort(lengths, stable=True)
+    number = tf.size(order)
+
+    def more(start: tf.Tensor, arrays: Any) -> tf.Tensor:
+        return (start < number) | tf.equal(start, 0)
+
+    def run(start: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+        tensors = function(order[start : start + size])
+        arrays = tf.nest.map_structure(lambda a, t: a.write(a.size(), t), arrays, tensors)
+        return start + size, arrays
+
+    arrays = tf.nest.map_structure(
+        lambda spec: tf.TensorArray(spec.dtype, 0, dynamic_size=True, infer_shape=False), specs
+    )
+    _, arrays = tf.while_loop(more, run, (tf.constant(0), arrays), parallel_iterations=1)
+    back = tf.argsort(order)
+    return tf.nest.map_structure(
+        lambda array, spec: tf.gather(tf.ensure_shape(array.concat(), spec.shape), back),
+        arrays,
+        specs,
+    )

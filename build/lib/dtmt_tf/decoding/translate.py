@@ -1,0 +1,129 @@
+"""Search bound to a model's functions, and lines through it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from dtmt_tf.config import DecodingConfig
+from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
+from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.machine import cores
+
+Search = Callable[..., Hypotheses]
+MOST_AT_ONCE = 8  # batches; each takes memory
+
+
+def make_search(
+    encode: Callable[[Any], tuple[Any, Any]],
+    decode_step: Callable[[Any, Any], tuple[Any, Any]],
+    decoding: DecodingConfig,
+    eos_id: int,
+) -> Search:
+    """Returns the beam search over any number of sentences.
+
+    Args:
+        encode: Reads source ids `[b, S]`, padded with 0; returns the search's first state.
+        decode_step: `decode_step(ids, state) -> (logits, state)`, see `beam_search`.
+        decoding: Beam size, length penalty, maximum length, sentences at once.
+        eos_id: Id that ends a hypothesis.
+
+    Returns:
+        `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
+        `[B, P]` and how many hypotheses are wanted.
+    """
+
+    def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+        logits, state = decode_step(ids, state)
+        return tf.nn.log_softmax(logits), state
+
+    def search(
+        source_ids: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        wanted: int | tf.Tensor | None = None,
+    ) -> Hypotheses:
+        lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
+        max_lengths = lengths + decoding.extra_length
+        if prefixes is not None:
+            max_lengths += tf.math.count_nonzero(prefixes, axis=1, dtype=tf.int32)
+        size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+
+        def search_rows(rows: tf.Tensor) -> Hypotheses:
+            longest = tf.reduce_max(tf.concat([tf.gather(lengths, rows), [1]], axis=0))
+            hypotheses = beam_search(
+                step,
+                encode(tf.gather(source_ids, rows)[:, :longest]),
+                tf.gather(max_lengths, rows),
+                beam_size=decoding.beam_size,
+                alpha=decoding.length_penalty,
+                eos_id=eos_id,
+                prefixes=None if prefixes is None else tf.gather(prefixes, rows),
+                wanted=wanted,
+            )
+            missing = size - tf.shape(hypotheses.ids)[2]
+            return hypotheses._replace(ids=tf.pad(hypotheses.ids, [[0, 0], [0, 0], [0, missing]]))
+
+        numbers = tf.TensorSpec([None, decoding.beam_size], tf.float32)
+        specs = Hypotheses(
+            tf.TensorSpec([None, decoding.beam_size, None], tf.int32),
+            *(numbers, numbers, tf.TensorSpec(numbers.shape, tf.int32)),
+        )
+        return Hypotheses(*by_length(search_rows, lengths, decoding.batch_size, specs))
+
+    return search
+
+
+def translate_lines(
+    lines: Sequence[str],
+    translate: Callable[[tf.Tensor], tuple[Any, Any]],
+    batch_size: int,
+    progress: str = "",
+) -> tuple[list[str], list[float]]:
+    """Translates any number of lines, batches sorted by length, results in the lines' order.
+
+    Long lines come first. On a processor as many batches as it has cores, `MOST_AT_ONCE` at most,
+    are translated side by side: the products of one are too small to keep more than a core busy.
+
+    Args:
+        lines: Source text.
+        translate: Strings `[B]` to translations and scores, such as an exported signature; called
+            by several threads at once.
+        batch_size: Sentences at once.
+        progress: What the progress bar says; no bar if empty.
+
+    Returns:
+        As many translations and scores as lines.
+    """
+    order = sorted(range(len(lines)), key=lambda k: -len(lines[k]))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    translations, scores = [""] * len(lines), [0.0] * len(lines)
+    interval = 0.2 if sys.stderr.isatty() else 20.0  # seconds; a log wants few lines
+    with tqdm(
+        total=len(lines),
+        desc=progress,
+        unit="line",
+        disable=not progress,
+        leave=False,
+        ncols=79,
+        mininterval=interval,
+    ) as bar:
+
+        def answer(rows: list[int]) -> tuple[Any, Any]:
+            return translate(tf.constant([lines[k] for k in rows]))
+
+        on_gpu = bool(tf.config.list_logical_devices("GPU"))
+        pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MOST_AT_ONCE))
+        try:
+            answers = pool.map(answer, batches)
+            for rows, (texts, values) in zip(batches, answers, strict=True):
+                for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
+                    translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
+                bar.update(len(rows))
+        finally:  # when one fails, or the user has had enough, the rest is not begun
+            pool.shutdown(cancel_futures=True)
+    return translations, scores

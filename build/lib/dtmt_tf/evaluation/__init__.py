@@ -1,0 +1,21 @@
+"""Hypotheses to sacreBLEU scores with signatures, and reports of them."""
+
+from dtmt_tf.evaluation.report import format_comparison, format_scores, write_json
+from dtmt_tf.evaluation.scores import (
+    Scores,
+    SystemScore,
+    choose_tokenizer,
+    compare_systems,
+    score_hypotheses,
+)
+
+__all__ = [
+    "Scores",
+    "SystemScore",
+    "choose_tokenizer",
+    "compare_systems",
+    "format_comparison",
+    "format_scores",
+    "score_hypotheses",
+    "write_json",
+]

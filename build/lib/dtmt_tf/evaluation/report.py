@@ -1,0 +1,123 @@
+"""Scores for people (tables of at most 80 columns) and for programs (JSON)."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtmt_tf.evaluation.scores import Scores, SystemScore
+from dtmt_tf.files import write_atomically
+
+_COLUMNS = 80
+
+
+def write_json(path: str | os.PathLike[str], scores: Any) -> None:
+    """Writes scores as JSON, whole or not at all.
+
+    A reader sees the old file or the new one, never a part of either, also when the writing
+    process is stopped.
+
+    Args:
+        path: The file to write. Missing parent folders are made.
+        scores: Scores, system scores or other dataclasses, alone or inside lists and mappings.
+
+    Raises:
+        ValueError: If a number is infinite or not a number, which JSON cannot hold.
+
+    Side effects:
+        Replaces the file at `path`.
+    """
+    text = json.dumps(_to_plain(scores), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(Path(path), (text + "\n").encode())
+
+
+def format_scores(scores: Scores) -> str:
+    """Returns scores as lines of text, signatures included.
+
+    Args:
+        scores: The scores of one system.
+
+    Returns:
+        A few lines without a final newline.
+    """
+    precisions = " / ".join(f"{precision:.1f}" for precision in scores.precisions)
+    ratio = (
+        f"{scores.hypothesis_length / scores.reference_length:.3f}"
+        if scores.reference_length
+        else "-"
+    )
+    lines = [
+        f"sentences    {scores.num_sentences}",
+        f"BLEU         {scores.bleu:.2f}",
+        f"  precisions {precisions}",
+        f"  brevity    {scores.brevity_penalty:.3f}",
+        f"  lengths    {scores.hypothesis_length} hypothesis tokens, "
+        f"{scores.reference_length} reference tokens, ratio {ratio}",
+        *_signature_lines(scores.bleu_signature),
+        f"chrF2        {scores.chrf:.2f}",
+        *_signature_lines(scores.chrf_signature),
+    ]
+    if scores.exact_match is not None:
+        lines.append(f"exact match  {scores.exact_match:.2f}%")
+    return "\n".join(lines)
+
+
+def format_comparison(systems: Sequence[SystemScore]) -> str:
+    """Returns a comparison as a table, with the common signature below it.
+
+    Args:
+        systems: What `compare_systems` returned, the baseline first.
+
+    Returns:
+        A table without a final newline. Names too long for it begin with an ellipsis.
+    """
+    headings = ("BLEU", "change", "mean and 95% interval", "p-value")
+    widths = (8, 9, 24, 11)
+    name_width = min(
+        max(len("system"), *(len(system.name) for system in systems)), _COLUMNS - sum(widths)
+    )
+    lines = ["system".ljust(name_width) + _row(headings, widths)]
+    lines.append("-" * len(lines[0]))
+    for system in systems:
+        name = system.name
+        if len(name) > name_width:
+            name = "..." + name[3 - name_width :]  # paths differ at their ends
+        is_baseline = system.p_value is None
+        cells = (
+            f"{system.bleu:.2f}",
+            "baseline" if is_baseline else f"{system.bleu - systems[0].bleu:+.2f}",
+            f"{system.mean:.2f} ± {system.confidence_interval:.2f}",
+            "" if system.p_value is None else f"{system.p_value:.4f}",
+        )
+        lines.append((name.ljust(name_width) + _row(cells, widths)).rstrip())
+    lines.extend(_signature_lines(systems[0].signature))
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Returns the cells right-aligned, each in its width."""
+    return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def _signature_lines(signature: str) -> list[str]:
+    """Returns a signature on as few indented lines as fit, broken only between its fields."""
+    first_indent, next_indent = "  signature  ", " " * 13
+    lines = [first_indent]
+    for field in signature.replace("|", "|\n").split("\n"):
+        if len(lines[-1]) + len(field) > _COLUMNS and lines[-1].strip() != "signature":
+            lines.append(next_indent)
+        lines[-1] += field
+    return lines
+
+
+def _to_plain(value: Any) -> Any:
+    """Returns dataclasses, mappings and sequences as the types that JSON has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_plain(item) for item in value]
+    return value

@@ -1,0 +1,257 @@
+"""Corpus scores by sacreBLEU: BLEU, chrF2 and exact match, each with its conditions."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest, Result
+
+from dtmt_tf.config import base_language
+from dtmt_tf.errors import UserError
+
+# for languages without blanks between words, as sacreBLEU advises; 13a for all others
+LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
+_SEED_VARIABLE = "SACREBLEU_SEED"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of one system on one test set.
+
+    Attributes:
+        bleu: Corpus BLEU, 0 to 100.
+        bleu_signature: sacreBLEU's signature. Quote it with the score: two BLEU scores compare
+            only when their signatures agree.
+        precisions: N-gram precisions for orders 1 to 4, in percent.
+        brevity_penalty: In [0, 1].
+        hypothesis_length: Number of hypothesis tokens after BLEU's tokenizer.
+        reference_length: Number of reference tokens after BLEU's tokenizer.
+        chrf: Corpus chrF2, 0 to 100.
+        chrf_signature: sacreBLEU's signature of the chrF2 score.
+        exact_match: Percentage of hypotheses equal to their reference, or `None` if not asked.
+        num_sentences: Number of hypotheses scored.
+    """
+
+    bleu: float
+    bleu_signature: str
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+    chrf: float
+    chrf_signature: str
+    exact_match: float | None
+    num_sentences: int
+
+
+@dataclass(frozen=True)
+class SystemScore:
+    """The BLEU of one system in a comparison with a baseline.
+
+    Attributes:
+        name: The system's name.
+        bleu: Corpus BLEU on the whole test set, 0 to 100.
+        mean: Mean BLEU over the bootstrap resamples.
+        confidence_interval: Half the width of the 95% interval around `mean`.
+        p_value: Chance of a difference this large if the system were no different from the
+            baseline; `None` for the baseline itself.
+        signature: sacreBLEU's signature, with number of resamples and seed.
+    """
+
+    name: str
+    bleu: float
+    mean: float
+    confidence_interval: float
+    p_value: float | None
+    signature: str
+
+
+def choose_tokenizer(tokenize: str, language: str) -> str:
+    """Returns the sacreBLEU tokenizer for a target language.
+
+    Args:
+        tokenize: `"auto"`, or the name of a tokenizer, which is then the answer.
+        language: ISO code, such as `"zh"` or `"zh_Hans"`; may be empty.
+    """
+    if tokenize != "auto":
+        return tokenize
+    return LANGUAGE_TOKENIZERS.get(base_language(language), "13a")
+
+
+def score_hypotheses(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    exact_match: bool = False,
+) -> Scores:
+    """Scores hypotheses against one reference each.
+
+    Two conventions are in use and give different numbers for the same output: the defaults, for
+    detokenised text in its own case, and `tokenize="none"`, for text already tokenised (and, if
+    the convention asks for it, already lower-cased).
+
+    Args:
+        hypotheses: One translation per source sentence. A string may be empty.
+        references: The reference translations, in the same order.
+        tokenize: Name of a sacreBLEU tokenizer, such as `"13a"`, `"none"`, `"intl"`, `"char"`.
+        lowercase: Whether to ignore case in all scores.
+        exact_match: Whether to compute the percentage of hypotheses that equal their reference,
+            white space at either end aside.
+
+    Returns:
+        The scores, with a signature for each metric.
+
+    Raises:
+        UserError: If the counts differ, there is nothing to score, or the tokenizer is unknown.
+
+    Example:
+    >>> scores = score_hypotheses(["Ein Hund ."], ["Ein Hund ."], tokenize="none")
+    >>> scores.chrf
+    100.0
+    """
+    _check_counts("hypotheses", hypotheses, references)
+    bleu = build_bleu(tokenize, lowercase)
+    chrf = CHRF(lowercase=lowercase)
+    bleu_score = bleu.corpus_score(hypotheses, [references])
+    chrf_score = chrf.corpus_score(hypotheses, [references])
+    return Scores(
+        bleu=float(bleu_score.score),
+        bleu_signature=str(bleu.get_signature()),
+        precisions=tuple(float(precision) for precision in bleu_score.precisions),
+        brevity_penalty=float(bleu_score.bp),
+        hypothesis_length=int(bleu_score.sys_len),
+        reference_length=int(bleu_score.ref_len),
+        chrf=float(chrf_score.score),
+        chrf_signature=str(chrf.get_signature()),
+        exact_match=_exact_match(hypotheses, references, lowercase) if exact_match else None,
+        num_sentences=len(hypotheses),
+    )
+
+
+def compare_systems(
+    named_hypotheses: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    samples: int = 1000,
+    seed: int = 12345,
+) -> list[SystemScore]:
+    """Compares systems with a baseline by sacreBLEU's paired bootstrap resampling.
+
+    The p-values are sacreBLEU's, with one exception. Where a system's hypotheses equal the
+    baseline's line for line, sacreBLEU reports the smallest p-value it can, 1 / (samples + 1);
+    here such a system has the p-value 1.
+
+    Args:
+        named_hypotheses: Hypotheses by system name, at least two systems. The first one is the
+            baseline.
+        references: The reference translations, in the same order as each system's hypotheses.
+        tokenize: Name of a sacreBLEU tokenizer; see `score_hypotheses`.
+        lowercase: Whether to ignore case.
+        samples: Number of bootstrap resamples. Positive.
+        seed: Seed of the resampling. Positive.
+
+    Returns:
+        One score per system, in the order given, the baseline first.
+
+    Raises:
+        UserError: If there are fewer than two systems, counts differ, or a setting is out of
+            range.
+
+    Side effects:
+        Sets the environment variable `SACREBLEU_SEED` while it runs, the only way sacreBLEU
+        takes a seed, and then restores it.
+    """
+    if len(named_hypotheses) < 2:
+        raise UserError(
+            "A comparison needs a baseline and at least one other system. "
+            f"Received: {', '.join(named_hypotheses) or 'none'}."
+        )
+    if samples < 1 or seed < 1:
+        raise UserError(f"`samples` and `seed` should be positive. Received: {samples}, {seed}.")
+    for name, hypotheses in named_hypotheses.items():
+        _check_counts(f"hypotheses of system '{name}'", hypotheses, references)
+    with sacrebleu_seed(seed):
+        test = PairedTest(
+            list(named_hypotheses.items()),
+            {"BLEU": build_bleu(tokenize, lowercase)},
+            [references],
+            test_type="bs",
+            n_samples=samples,
+        )
+        signatures, columns = test()
+    baseline = next(iter(named_hypotheses.values()))
+    scores = []
+    for (name, hypotheses), result in zip(named_hypotheses.items(), columns["BLEU"], strict=True):
+        if not isinstance(result, Result) or result.mean is None or result.ci is None:
+            raise TypeError(f"sacreBLEU should give a bootstrap result. Received: {result!r}")
+        p_value = None if result.p_value is None else float(result.p_value)
+        if p_value is not None and list(hypotheses) == list(baseline):
+            p_value = 1.0
+        scores.append(
+            SystemScore(
+                name=name,
+                bleu=float(result.score),
+                mean=float(result.mean),
+                confidence_interval=float(result.ci),
+                p_value=p_value,
+                signature=str(signatures["BLEU"]),
+            )
+        )
+    return scores
+
+
+def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
+    """Returns the BLEU metric, or raises `UserError` naming the tokenizers there are."""
+    if tokenize not in BLEU.TOKENIZERS:
+        raise UserError(
+            f"Unknown BLEU tokenizer '{tokenize}'. Choose from: {', '.join(BLEU.TOKENIZERS)}."
+        )
+    # With "none" the text is tokenised on purpose, so sacreBLEU's advice to detokenise is wrong.
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    except (ImportError, RuntimeError) as error:  # a tokenizer that needs a package of its own
+        raise UserError(f"The BLEU tokenizer '{tokenize}' can not be used: {error}") from error
+
+
+def _check_counts(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises `UserError` unless there is one reference for each of one or more hypotheses."""
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"The {what} and the references should have the same number of lines. "
+            f"Received: {len(hypotheses)} and {len(references)}."
+        )
+    if not references:
+        raise UserError(f"There is nothing to score: the {what} and the references are empty.")
+
+
+def _exact_match(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool) -> float:
+    """Returns the percentage of hypotheses that equal their reference."""
+    if lowercase:
+        hypotheses = [hypothesis.lower() for hypothesis in hypotheses]
+        references = [reference.lower() for reference in references]
+    matches = sum(
+        hypothesis.strip() == reference.strip()
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    )
+    return 100.0 * matches / len(references)
+
+
+@contextlib.contextmanager
+def sacrebleu_seed(seed: int) -> Iterator[None]:
+    """Sets sacreBLEU's seed for the length of a `with` block."""
+    previous = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(seed)
+    try:
+        yield
+    finally:
+        if previous is None:
+            del os.environ[_SEED_VARIABLE]
+        else:
+            os.environ[_SEED_VARIABLE] = previous

@@ -1,0 +1,88 @@
+"""BLEU from what it counts in each sentence: any part of a test set, any two systems, no text.
+
+sacreBLEU adds these counts up over a corpus and then computes the score.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
+
+from dtmt_tf.evaluation.scores import build_bleu, sacrebleu_seed
+
+Counts = npt.NDArray[np.int64]
+
+ORDERS = 4  # of n-grams
+
+
+def count_sentences(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> Counts:
+    """Returns BLEU's counts, one row for each sentence.
+
+    Args:
+        hypotheses: One translation per source sentence.
+        references: The reference translations, in the same order.
+        tokenize: Name of a sacreBLEU tokenizer.
+        lowercase: Whether to ignore case.
+
+    Returns:
+        `[N, 10]`: tokens of hypothesis and reference, then for orders 1 to 4 the n-grams that
+        match, then for orders 1 to 4 the n-grams there are.
+    """
+    metric = build_bleu(tokenize, lowercase)
+    return np.array(metric._extract_corpus_statistics(hypotheses, [references]), np.int64)
+
+
+def count_ngrams(lengths_and_matches: Counts) -> Counts:
+    """Appends the n-grams that there are, which follow from the hypothesis's length.
+
+    Args:
+        lengths_and_matches: The first 6 columns of `count_sentences`, `[N, 6]`.
+    """
+    ngrams = lengths_and_matches[:, :1] - np.arange(ORDERS)
+    return np.concatenate([lengths_and_matches, np.maximum(ngrams, 0)], axis=1)
+
+
+def bleu_of(counts: Counts) -> float:
+    """Returns the BLEU, 0 to 100, of the sentences whose counts are given."""
+    return float(_Counted()._aggregate_and_compute(counts.tolist()).score)
+
+
+def paired_bootstrap(
+    baseline: Counts, system: Counts, *, samples: int = 1000, seed: int = 12345
+) -> float:
+    """Returns the p-value of sacreBLEU's paired bootstrap, as `compare_systems` does.
+
+    Args:
+        baseline: Counts of one system, `[N, 10]`. Several trainings of it are added up sentence by
+            sentence.
+        system: Counts of the other on the same sentences.
+        samples: Number of bootstrap resamples.
+        seed: Seed of the resampling.
+    """
+    if np.array_equal(baseline, system):
+        return 1.0
+    systems: Any = [("baseline", baseline.tolist()), ("system", system.tolist())]
+    with sacrebleu_seed(seed):
+        test = PairedTest(systems, {"BLEU": _Counted()}, None, "bs", samples)
+        result: Any = test()[1]["BLEU"][1]
+    return float(result.p_value)
+
+
+class _Counted(BLEU):
+    """BLEU that is given counts instead of text; the tokenizer has done its work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_refs = 1
+
+    def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
+        return hypotheses

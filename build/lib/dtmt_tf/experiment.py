@@ -1,0 +1,233 @@
+"""An experiment: a task's and a preset's settings put together, changed, saved and shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtmt_tf.config import (
+    DataConfig,
+    DecodingConfig,
+    EvaluationConfig,
+    ModelConfig,
+    Task,
+    TrainingConfig,
+)
+from dtmt_tf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All settings of one run."""
+
+    task: str
+    model_name: str
+    model: ModelConfig
+    data: DataConfig
+    training: TrainingConfig
+    decoding: DecodingConfig
+    evaluation: EvaluationConfig
+
+
+_KINDS: dict[str, Any] = {
+    "data": DataConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+    "evaluation": EvaluationConfig,
+}
+SECTIONS = ("model", *_KINDS)
+
+
+def resolve(
+    task: Task, model_name: str, model: ModelConfig, overrides: Iterable[str] = ()
+) -> tuple[Experiment, dict[str, str]]:
+    """Puts an experiment together.
+
+    With `data.reverse`, source and target are exchanged last, so that what comes out, is saved and
+    goes with an exported model states the direction in which it translates.
+
+    Args:
+        task: The task.
+        model_name: Name of the preset.
+        model: The preset's settings.
+        overrides: `section.name=value` texts, applied in order.
+
+    Returns:
+        The experiment, and for each setting where its value comes from.
+
+    Raises:
+        UserError: See `with_overrides`.
+    """
+    sections: dict[str, Any] = {name: getattr(task, name) for name in SECTIONS[1:]}
+    sections["model"] = model
+    owners = dict.fromkeys(SECTIONS[1:], f"task {task.name}") | {"model": f"model {model_name}"}
+    origins = {
+        f"{name}.{item.name}": owners[name]
+        if getattr(section, item.name) != item.default
+        else "default"
+        for name, section in sections.items()
+        for item in dataclasses.fields(section)
+    }
+    experiment = Experiment(task=task.name, model_name=model_name, **sections)
+    experiment, origins = with_overrides(experiment, origins, overrides)
+    return _reverse(experiment, origins) if experiment.data.reverse else (experiment, origins)
+
+
+def _reverse(experiment: Experiment, origins: dict[str, str]) -> tuple[Experiment, dict[str, str]]:
+    """Exchanges what the settings say of source and target."""
+    data = experiment.data
+    other: dict[str, str] = {}
+    for item in dataclasses.fields(data):
+        # a joint vocabulary has one size, which source_vocab_size gives
+        if "source" in item.name and not (data.joint_vocabulary and "vocab_size" in item.name):
+            opposite = item.name.replace("source", "target")
+            other |= {item.name: opposite, opposite: item.name}
+    values: dict[str, Any] = {name: getattr(data, other[name]) for name in other}
+    moved = {f"data.{name}": origins[f"data.{other[name]}"] for name in other}
+    data = dataclasses.replace(data, **values)
+    return dataclasses.replace(experiment, data=data), origins | moved
+
+
+def with_overrides(
+    experiment: Experiment, origins: Mapping[str, str], overrides: Iterable[str]
+) -> tuple[Experiment, dict[str, str]]:
+    """Changes settings.
+
+    Args:
+        experiment: The settings so far.
+        origins: Where each comes from.
+        overrides: `section.name=value` texts, applied in order.
+
+    Returns:
+        The new experiment and origins.
+
+    Raises:
+        UserError: If an override is malformed, unknown or out of range, or the model needs a joint
+            vocabulary and the data has none.
+    """
+    sections = {name: getattr(experiment, name) for name in SECTIONS}
+    origins = dict(origins)
+    changes: dict[str, dict[str, Any]] = {}
+    for override in overrides:
+        key, value = parse_override(override, sections)
+        section_name, _, name = key.partition(".")
+        changes.setdefault(section_name, {})[name] = value
+        origins[key] = "--set"
+    for section_name, values in changes.items():
+        sections[section_name] = dataclasses.replace(sections[section_name], **values)
+    if sections["model"].needs_joint_vocabulary and not sections["data"].joint_vocabulary:
+        raise UserError(
+            f"One table for both languages (model.tied_embeddings, model {experiment.model_name}) "
+            "needs data.joint_vocabulary=true; or set model.tied_embeddings=target."
+        )
+    return dataclasses.replace(experiment, **sections), origins
+
+
+def parse_override(text: str, sections: Mapping[str, Any]) -> tuple[str, Any]:
+    """Reads one `section.name=value` by the type of the setting it names."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UserError(f"--set takes section.name=value. Received: {text!r}.")
+    known = [f"{s}.{item.name}" for s in sections for item in dataclasses.fields(sections[s])]
+    if key not in known:
+        guess = difflib.get_close_matches(key, known, 1)
+        hint = f" Did you mean {guess[0]!r}?" if guess else " --show-config lists them all."
+        raise UserError(f"Unknown setting {key!r}.{hint}")
+    section_name, _, name = key.partition(".")
+    kind = typing.get_type_hints(type(sections[section_name]))[name]
+    return key, _parse_value(key, value, kind)
+
+
+def _parse_value(key: str, value: str, kind: Any) -> Any:
+    if isinstance(kind, types.UnionType):  # such as `int | None`
+        if value.lower() == "none":
+            return None
+        kind = next(option for option in typing.get_args(kind) if option is not type(None))
+    if typing.get_origin(kind) is tuple:  # of texts, divided by commas
+        return tuple(part for part in value.split(",") if part)
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[value.lower()]
+        if kind is int:
+            return int(value.replace("_", ""))
+        return kind(value)
+    except (KeyError, ValueError):
+        raise UserError(
+            f"`{key}` should be of type {kind.__name__}. Received: {value!r}."
+        ) from None
+
+
+def to_dict(experiment: Experiment) -> dict[str, Any]:
+    """Returns the experiment as the plain values that JSON would give back."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(experiment)))
+    return values
+
+
+def defaults(model_class: type[ModelConfig]) -> dict[str, Any]:
+    """Returns every setting's default, as `to_dict` writes settings.
+
+    They stand for settings that a run of an earlier version did not have: a new setting's default
+    is what the code did before.
+    """
+    kinds = {**_KINDS, "model": model_class}
+    values = {name: dataclasses.asdict(kind()) for name, kind in kinds.items()}
+    return dict(json.loads(json.dumps(values)))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Returns what a run's `experiment.json` holds: `settings`, `origins` and more.
+
+    Raises:
+        UserError: If it is damaged.
+    """
+    try:
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        _ = record["settings"]["model_name"], record["origins"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged ({type(error).__name__}: {error}). The command that made the run "
+            "writes it anew when it goes on."
+        ) from error
+    return record
+
+
+def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Experiment:
+    """Rebuilds what `to_dict` took apart; settings that are missing have their defaults.
+
+    Raises:
+        UserError: If a setting is unknown, as in a file of a later version.
+    """
+    try:
+        sections: dict[str, Any] = {
+            name: kind(**{key: _frozen(value) for key, value in values[name].items()})
+            for name, kind in {**_KINDS, "model": model_class}.items()
+        }
+        return Experiment(task=values["task"], model_name=values["model_name"], **sections)
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"The saved settings do not fit this version: {error}. Use the version of "
+            "dtmt_tf that trained the run."
+        ) from error
+
+
+def _frozen(value: Any) -> Any:
+    """Returns lists, which JSON makes of tuples, as tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def show(experiment: Experiment, origins: Mapping[str, str]) -> str:
+    """Returns the settings as lines of `section.name = value  # origin`."""
+    lines = [f"task = {experiment.task}", f"model = {experiment.model_name}"]
+    for section, values in to_dict(experiment).items():
+        if isinstance(values, dict):
+            for name, value in values.items():
+                key = f"{section}.{name}"
+                lines.append(f"{key} = {json.dumps(value)}  # {origins[key]}")
+    return "\n".join(lines)

@@ -1,0 +1,18 @@
+"""Weights to a SavedModel that takes and returns strings."""
+
+from dtmt_tf.export.endpoints import Endpoints
+from dtmt_tf.export.release import release
+from dtmt_tf.export.saved_model import export_saved_model
+from dtmt_tf.export.servable import check_servable
+from dtmt_tf.export.translator import Translator, latest_version
+from dtmt_tf.export.warmup import sample_pairs
+
+__all__ = [
+    "Endpoints",
+    "Translator",
+    "check_servable",
+    "export_saved_model",
+    "latest_version",
+    "release",
+    "sample_pairs",
+]

@@ -1,0 +1,270 @@
+"""What an exported model is: as JSON for its `info` signature, as Markdown for its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import PurePath
+from string import Template
+from typing import Any
+
+from dtmt_tf.config import DecodingConfig, as_override
+from dtmt_tf.export.signatures import SIGNATURES
+
+SERVER_IMAGE = "tensorflow/serving:2.20.0"
+SERVED_AS = "dtmt"
+_SEARCH = ("precision", "beam_size", "length_penalty", "extra_length")
+
+
+def model_card(
+    experiment: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    *,
+    name: str,
+    description: str,
+    parameters: int,
+    checkpoints: Sequence[int],
+    limits: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns what there is to know of an exported model, as plain values that JSON has.
+
+    Of files outside the data directory only the names are given: whoever may send requests to a
+    server may ask for this card.
+
+    Args:
+        experiment: What `experiment.json` holds: settings, their origins, versions; of an ensemble,
+            which are its first member's, the members' names, too.
+        scores: What `scores.json` holds, by split; empty if nothing has been scored.
+        name: The run's name.
+        description: The task's.
+        parameters: Number of trained weights.
+        checkpoints: The updates whose weights were averaged; of an ensemble, each member's.
+        limits: What the exported model does not do, by name, such as `longest_part`.
+
+    Returns:
+        The card. `scores` gives for each split whether they are `of_this_model`: of the same
+        weights, searched in the same way.
+    """
+    settings, origins = experiment["settings"], experiment["origins"]
+    data = settings["data"]
+    search = _search(settings["decoding"])
+    values = {
+        key: _without_folders(settings[section][setting])
+        for key in origins
+        for section, _, setting in [key.partition(".")]
+    }
+    own = ("default", f"task {settings['task']}")
+    members = list(experiment.get("members", ()))
+    return {
+        "task": settings["task"],
+        "name": name,
+        "description": description,
+        "source_language": data["source_language"],
+        "target_language": data["target_language"],
+        "reverse": data["reverse"],
+        "model": settings["model_name"],
+        "members": members,
+        "parameters": parameters,
+        "decoding": search,
+        "limits": dict(limits),
+        "scores": {
+            split: _score(score, search, list(checkpoints)) for split, score in scores.items()
+        },
+        "seed": settings["training"]["seed"],
+        "checkpoints": list(checkpoints),
+        "training_data": list(values["data.train_source"])
+        or [data.get("tfds_name") or data["corpus"]],
+        "settings": {
+            key: {"value": values[key], "origin": origin}
+            for key, origin in origins.items()
+            if origin not in own
+        },
+        "command": _united(settings, name, members)
+        if members
+        else _command(settings, name, values, origins),
+        "versions": dict(experiment["versions"]),
+    }
+
+
+def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a search; one that an earlier version did not have is its default."""
+    defaults = dataclasses.asdict(DecodingConfig())
+    return {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+
+
+def _without_folders(value: Any) -> Any:
+    """Returns a setting with absolute paths, alone or in a list, cut to their names."""
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    is_absolute = isinstance(value, str) and PurePath(value).is_absolute()
+    return PurePath(value).name if is_absolute else value
+
+
+def _score(
+    score: Mapping[str, Any], search: Mapping[str, Any], checkpoints: list[int]
+) -> dict[str, Any]:
+    """Returns one split's scores, and whether they are the exported model's."""
+    scored_with = _search(score["decoding"])
+    return {
+        "bleu": round(score["bleu"], 2),
+        "signature": score["bleu_signature"],
+        "chrf": round(score["chrf"], 2),
+        "chrf_signature": score["chrf_signature"],
+        "exact_match": score["exact_match"],
+        "sentences": score["num_sentences"],
+        "seed": score["training"]["seed"],
+        "updates": score["training"]["updates"],
+        "target_words": score["training"]["target_words"],
+        "decoding": scored_with,
+        "checkpoints": score["checkpoint_steps"],
+        "of_this_model": scored_with == search and score["checkpoint_steps"] == checkpoints,
+    }
+
+
+def _united(settings: Mapping[str, Any], name: str, members: Sequence[str]) -> str:
+    """Returns the command that makes this ensemble again."""
+    command = ["python", "pipelines/ensemble.py", "--task", settings["task"], "--name", name]
+    return shlex.join([*command, *members])
+
+
+def _command(
+    settings: Mapping[str, Any], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
+) -> str:
+    """Returns the command that trains this model again."""
+    command = ["python", "pipelines/train.py", "--task", settings["task"]]
+    command += ["--model", settings["model_name"], "--name", name]
+    data = settings["data"]
+    given = [
+        f"{_as_given(key, data) if data['reverse'] else key}={as_override(values[key])}"
+        for key, origin in origins.items()
+        if origin == "--set"
+    ]
+    return shlex.join(command + (["--set", *given] if given else []))
+
+
+def _as_given(key: str, data: Mapping[str, Any]) -> str:
+    """Returns a setting's name before `data.reverse` exchanged source and target."""
+    section, _, setting = key.partition(".")
+    if section != "data" or (data["joint_vocabulary"] and "vocab_size" in setting):
+        return key
+    sides = {"source": "target", "target": "source"}
+    return section + "." + "_".join(sides.get(name, name) for name in setting.split("_"))
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Returns a model card as Markdown: `model_card.md` beside this file, filled in.
+
+    Args:
+        card: What `model_card` returned.
+    """
+    languages = card["source_language"], card["target_language"]
+    model, members = f"`{card['model']}`", card["members"]
+    if members:
+        model = f"{len(members)} models that predict together, {model} first,"
+    return _template().substitute(
+        name=card["name"],
+        task=card["task"],
+        model=model,
+        parameters=f"{card['parameters']:,}",
+        direction=" from `{}` to `{}`".format(*languages) if all(languages) else "",
+        description=card["description"],
+        training_data=_names(card["training_data"]),
+        reversed=" Source and target of the task are exchanged." if card["reverse"] else "",
+        scores="\n".join(_scores(card["scores"])),
+        limits="\n".join(
+            f"- {key.replace('_', ' ')}: {value}" for key, value in card["limits"].items()
+        ),
+        search=_described(card["decoding"]),
+        served_as=SERVED_AS,
+        image=SERVER_IMAGE,
+        signatures=_table(
+            ("signature", "inputs", "outputs", "what it answers"),
+            (
+                (f"`{key}`", _names(one.inputs), _names(one.outputs), one.purpose)
+                for key, one in SIGNATURES.items()
+            ),
+        ),
+        command=card["command"],
+        training="\n".join(_training(card)),
+        versions=", ".join(f"{package} {version}" for package, version in card["versions"].items()),
+    )
+
+
+def _template() -> Template:
+    file = resources.files(__package__) / "model_card.md"
+    return Template(file.read_text("utf-8"))
+
+
+def _scores(scores: Mapping[str, Any]) -> list[str]:
+    """Returns the section on scores as lines."""
+    if not scores:
+        return [
+            "None: the model was exported before it was scored. Run `pipelines/evaluate.py` and",
+            "export again.",
+        ]
+    rows = [
+        (
+            split,
+            f"{score['bleu']:.2f}",
+            f"{score['chrf']:.2f}",
+            "" if score["exact_match"] is None else f"{score['exact_match']:.2f} %",
+            f"{score['sentences']:,}",
+        )
+        for split, score in scores.items()
+    ]
+    signatures = dict.fromkeys(
+        f"- {metric}: `{score[key]}`"
+        for metric, key in (("BLEU", "signature"), ("chrF2", "chrf_signature"))
+        for score in scores.values()
+    )
+    others = [
+        f"- {split}: scored with other settings than this export: "
+        f"{_described(score['decoding'])}; mean of updates {_numbers(score['checkpoints'])}"
+        for split, score in scores.items()
+        if not score["of_this_model"]
+    ]
+    table = _table(("split", "BLEU", "chrF2", "exact match", "sentences"), rows)
+    return [table, "", *signatures, *others]
+
+
+def _training(card: Mapping[str, Any]) -> list[str]:
+    """Returns the facts about the training as lines."""
+    lines = []
+    if card["members"]:
+        lines.append(f"- members: {_names(card['members'])}")
+    else:
+        lines.append(f"- seed {card['seed']}")
+        lines.append(f"- weights: the mean of updates {_numbers(card['checkpoints'])}")
+    if card["scores"]:
+        newest = max(card["scores"].values(), key=lambda score: score["updates"])
+        lines.append(f"- {newest['updates']:,} updates, {newest['target_words']:,} target tokens")
+    if card["settings"]:
+        rows = [
+            (f"`{key}`", f"`{as_override(one['value'])}`", one["origin"])
+            for key, one in card["settings"].items()
+        ]
+        table = _table(("setting", "value", "from"), rows)
+        lines += ["", "Settings that differ from the task's:", "", table]
+    return lines
+
+
+def _described(search: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {search[key]}" for key in _SEARCH)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)

@@ -1,0 +1,117 @@
+"""Requests that a server replays when it loads a model, so that no user meets it cold.
+
+TensorFlow Serving reads them from `assets.extra/tf_serving_warmup_requests`, TFRecords of
+`PredictionLog` messages. A server does not serve a model that fails on one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+from dtmt_tf.export.signatures import SIGNATURES
+
+WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
+
+Request = tuple[str, dict[str, list[str]]]  # a signature's name; texts by the name of the input
+
+
+def write_warmup(folder: str | os.PathLike[str], requests: Sequence[Request]) -> Path:
+    """Writes the requests that a server replays before it serves a model.
+
+    Args:
+        folder: The version's folder, with `saved_model.pb`.
+        requests: Names of signatures with their inputs, such as
+            `("score", {"source": ["a dog"], "target": ["ein Hund"]})`.
+
+    Returns:
+        The file.
+
+    Side effects:
+        Writes `assets.extra/tf_serving_warmup_requests` below the folder.
+    """
+    path = Path(folder, WARMUP_FILE)
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature, inputs in requests:
+            log = PredictionLog()
+            log.predict_log.request.model_spec.signature_name = signature
+            for name, texts in inputs.items():
+                tensor = tf.make_tensor_proto(texts, tf.string)
+                log.predict_log.request.inputs[name].CopyFrom(tensor)
+            writer.write(log.SerializeToString(deterministic=True))
+    return path
+
+
+def read_warmup(folder: str | os.PathLike[str]) -> list[tuple[str, dict[str, np.ndarray]]]:
+    """Returns a model's warm-up requests: the signature's name, and arrays by name of the input.
+
+    Args:
+        folder: The version's folder.
+
+    Raises:
+        FileNotFoundError: If the model has none.
+    """
+    path = Path(folder, WARMUP_FILE)
+    if not path.exists():
+        raise FileNotFoundError(path)
+    requests = []
+    for entry in tf.data.TFRecordDataset(str(path)):
+        request = PredictionLog.FromString(entry.numpy()).predict_log.request
+        inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
+        requests.append((request.model_spec.signature_name, inputs))
+    return requests
+
+
+def sample_pairs(
+    sources: Iterable[str], targets: Iterable[str], count: int = 8
+) -> list[tuple[str, str]]:
+    """Returns pairs of every length, the same for the same sentences.
+
+    They are the middles of as many equal groups, cut by the length of the source.
+
+    Args:
+        sources: Source sentences, such as those for validation.
+        targets: Their translations.
+        count: Number of pairs.
+
+    Raises:
+        ValueError: If no pair has text on both sides.
+    """
+    pairs = sorted(
+        (pair for pair in zip(sources, targets, strict=True) if all(map(str.strip, pair))),
+        key=lambda pair: (len(pair[0]), pair),
+    )
+    if not pairs:
+        raise ValueError("Warm-up requests are made of pairs with text on both sides; none has.")
+    return [pairs[(2 * k + 1) * len(pairs) // (2 * count)] for k in range(count)]
+
+
+def sample_requests(pairs: Sequence[tuple[str, str]]) -> list[Request]:
+    """Returns two requests for every signature: one of a single pair, one of all.
+
+    Args:
+        pairs: A task's own sentences, as `sample_pairs` chooses them; the middle one stands alone.
+    """
+    middle = len(pairs) // 2
+    batches = [pairs[middle : middle + 1], pairs]
+    return [
+        (name, {key: [_text_for(key, *pair) for pair in batch] for key in signature.inputs})
+        for name, signature in SIGNATURES.items()
+        for batch in batches
+    ]
+
+
+def _text_for(key: str, source: str, target: str) -> str:
+    """Returns what a pair gives to the input of a name."""
+    return {
+        "text": source,
+        "source": source,
+        "target": target,
+        "prefix": target[: len(target) // 2],
+    }[key]

@@ -1,0 +1,66 @@
+"""Multi-head scaled dot-product attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.layers.affine import Affine
+
+
+class MultiHeadDotAttention(keras.layers.Layer):
+    """Scaled dot-product attention with several heads (Vaswani et al., 2017, Section 3.2).
+
+        head_k = softmax(Q_k K_k^T / sqrt(d/N)) V_k,   context = [head_1 ; .. ; head_N] W_o + b_o
+
+    Queries, keys and values are affine maps of what attends and of what is attended to, each cut
+    into N slices. Keys and values come from one kernel, keys first.
+
+    Args:
+        num_heads: Number of heads, N. Divides `units`.
+        units: Width of queries, keys, values and context, d.
+        initializer: Initialiser of every weight.
+
+    Call arguments:
+        inputs: What attends, `[..., Q, I]`.
+        memory: What `precompute` returned, with the same leading axes.
+        bias: Added to the scores, broadcastable to `[..., N, Q, S]`; nothing by default.
+
+    Returns:
+        `(context, weights)`: `[..., Q, d]` and `[..., N, Q, S]`.
+    """
+
+    def __init__(self, num_heads: int, units: int, *, initializer: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.units = units
+        self.query = Affine(units, initializer=initializer, name="query")
+        self.key_value = Affine(2 * units, initializer=initializer, name="key_value")
+        self.output_map = Affine(units, initializer=initializer, name="output")
+
+    def build(self, inputs_shape: Any) -> None:
+        """Builds the three affine maps; what is attended to is as wide as what attends."""
+        self.query.build(inputs_shape)
+        self.key_value.build(inputs_shape)
+        self.output_map.build((None, self.units))
+
+    def divide(self, tensor: Any) -> Any:
+        """Gives each head its slice, `[..., S, d]` -> `[..., N, S, d/N]`."""
+        shape = (*ops.shape(tensor)[:-1], self.num_heads, self.units // self.num_heads)
+        return ops.swapaxes(ops.reshape(tensor, shape), -2, -3)
+
+    def precompute(self, inputs: Any) -> list[Any]:
+        """Returns keys and values of inputs `[..., S, I]`, each `[..., N, S, d/N]`."""
+        return [self.divide(part) for part in ops.split(self.key_value(inputs), 2, axis=-1)]
+
+    def call(self, inputs: Any, memory: list[Any], bias: Any = None) -> tuple[Any, Any]:
+        """Scores, normalises, averages the values of each head."""
+        keys, values = memory
+        queries = self.divide(self.query(inputs)) * (self.units // self.num_heads) ** -0.5
+        scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+        weights = ops.softmax(scores if bias is None else scores + bias, axis=-1)
+        heads = ops.swapaxes(ops.matmul(weights, values), -2, -3)  # [..., Q, N, d/N]
+        context = ops.reshape(heads, (*ops.shape(inputs)[:-1], self.units))
+        return self.output_map(context), weights

@@ -1,0 +1,267 @@
+"""The Transformer, the baseline of the paper's comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
+from dtmt_tf.layers import (
+    Affine,
+    MatrixSeries,
+    TokenEmbedding,
+    TransformerLayer,
+    TransformerStack,
+)
+from dtmt_tf.layers.attention import MASKED_SCORE
+from dtmt_tf.models.translation_model import TranslationModel
+from dtmt_tf.settings import require, setting
+
+
+@dataclass(frozen=True)
+class TransformerConfig(ModelConfig):
+    """Settings of the Transformer; the defaults are the base model of Vaswani et al. (2017)."""
+
+    model_dim: int = setting(
+        512, "width of embeddings and states; divisible by num_heads", at_least=1, at_most=65_536
+    )
+    filter_dim: int = setting(2048, "inside the feed-forward layers", at_least=1, at_most=1_000_000)
+    num_heads: int = setting(8, "heads of each attention", at_least=1)
+    encoder_layers: int = setting(6, "layers of the encoder", at_least=1, at_most=1000)
+    decoder_layers: int = setting(6, "layers of the decoder", at_least=1, at_most=1000)
+    pre_norm: bool = setting(False, "layer norm before each sub-layer instead of after it")
+    tied_embeddings: str = setting(
+        "none",
+        "target: its table is the softmax's; all: the source's, too",
+        choices=("none", "target", "all"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.model_dim % self.num_heads == 0,
+            "`model.model_dim` should be divisible by `model.num_heads`. "
+            f"Received: {self.model_dim} and {self.num_heads}.",
+        )
+
+    @property
+    def needs_joint_vocabulary(self) -> bool:
+        """See the base class."""
+        return self.tied_embeddings == "all"
+
+    def build(
+        self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
+    ) -> Transformer:
+        """Returns the model with its weights made; dropout rates and seed are `training`'s."""
+        model = Transformer(self, source_vocab_size, target_vocab_size, training)
+        model.build()
+        return model
+
+
+class Prediction(keras.layers.Layer):
+    """Dropout, then scores over the vocabulary, `h W`; the paper's counts leave no bias.
+
+    Args:
+        vocab_size: Target vocabulary, V.
+        dropout_rate: Fraction of `h` dropped in training.
+        initializer: Initialiser of the kernel.
+        tied_to: An embedding whose table serves as `W^T`; none by default.
+
+    Call arguments:
+        features: The decoder's last states, `[..., d]`.
+        training: Whether dropout is active.
+        seeds: A `keras.random.SeedGenerator` for the dropout mask.
+
+    Returns:
+        Logits, `[..., V]`.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        dropout_rate: float,
+        initializer: Any,
+        tied_to: TokenEmbedding | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.dropout_rate = dropout_rate
+        self.logits = Affine(
+            vocab_size, initializer=initializer, use_bias=False, tied_to=tied_to, name="logits"
+        )
+
+    def build(self, features_shape: Any) -> None:
+        """Builds the kernel."""
+        self.logits.build(features_shape)
+
+    def call(self, features: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Drops, scores."""
+        if training and self.dropout_rate:
+            features = keras.random.dropout(features, self.dropout_rate, seed=seeds)
+        return self.logits(features)
+
+
+class Transformer(TranslationModel):
+    """Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762.
+
+    What that paper leaves open is as in THUMT, whose big model DTMT is compared with: every map but
+    the softmax has a bias, the source embeddings have one too, and nothing is tied by default.
+    Matrices start by Glorot's rule, tables and softmax normal with deviation d^-1/2, biases at
+    zero. The row of <pad>, which is read for nothing else, is the word before the first.
+
+    Dropout: `embedding_dropout_rate` on embeddings with their signal; `candidate_dropout_rate`, for
+    what a step adds to its state, on each part's result before it is added (the paper's residual
+    dropout); `output_dropout_rate` before the softmax (the paper: 0). Attention weights and the
+    feed-forward parts' inner units are not dropped, as in the paper.
+
+    Args:
+        config: Sizes and switches.
+        source_vocab_size: Source vocabulary, V_s.
+        target_vocab_size: Target vocabulary, V_t.
+        training: Gives the dropout rates and the initialisers' seed.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        training: TrainingConfig,
+    ) -> None:
+        super().__init__(name="transformer")
+        self.config = config
+        dim = config.model_dim
+        normal = keras.initializers.RandomNormal(stddev=dim**-0.5)
+        tables = MatrixSeries(normal, 2 * training.seed)
+        matrices = MatrixSeries(keras.initializers.GlorotUniform(), 2 * training.seed + 1)
+
+        def embedding(
+            name: str, vocab_size: int, use_bias: bool, tied_to: TokenEmbedding | None = None
+        ) -> TokenEmbedding:
+            return TokenEmbedding(
+                vocab_size,
+                dim,
+                dropout_rate=training.embedding_dropout_rate,
+                word_dropout_rate=training.word_dropout_rate,
+                use_bias=use_bias,
+                scale=dim**0.5,
+                initializer=tables,
+                tied_to=tied_to,
+                name=name,
+            )
+
+        def stack(name: str, num_layers: int, reads_sources: bool) -> TransformerStack:
+            layers = [
+                TransformerLayer(
+                    dim,
+                    config.filter_dim,
+                    config.num_heads,
+                    reads_sources=reads_sources,
+                    pre_norm=config.pre_norm,
+                    dropout_rate=training.candidate_dropout_rate,
+                    initializer=matrices,
+                    name=f"layer_{k}",
+                )
+                for k in range(1, num_layers + 1)
+            ]
+            return TransformerStack(layers, name=name)
+
+        target = embedding("target_embedding", target_vocab_size, use_bias=False)
+        self.target_embedding = target
+        self.source_embedding = embedding(
+            "source_embedding",
+            source_vocab_size,
+            use_bias=True,
+            tied_to=target if config.tied_embeddings == "all" else None,
+        )
+        self.encoder = stack("encoder", config.encoder_layers, reads_sources=False)
+        self.decoder = stack("decoder", config.decoder_layers, reads_sources=True)
+        self.readout = Prediction(
+            target_vocab_size,
+            dropout_rate=training.output_dropout_rate,
+            initializer=tables,
+            tied_to=None if config.tied_embeddings == "none" else target,
+            name="readout",
+        )
+
+    def build(self, *_: Any) -> None:
+        """Makes all weights."""
+        states_shape = (None, None, self.config.model_dim)
+        self.target_embedding.build()
+        self.source_embedding.build()
+        self.encoder.build(states_shape)
+        self.decoder.build(states_shape)
+        self.readout.build(states_shape)
+
+    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
+        """Returns the decoder's memory of the sources."""
+        options = {"training": training, "seeds": seeds}
+        positions = ops.arange(ops.shape(source_ids)[1])
+        embedded = self.source_embedding(source_ids, positions, **options)
+        bias = ops.where(ops.not_equal(source_ids, PAD_ID), 0.0, MASKED_SCORE)
+        annotations, _, _ = self.encoder(embedded, bias[:, None, None], **options)
+        return self.decoder.precompute(annotations, bias)
+
+    def decode(
+        self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Returns the decoder's states `[B, T, d]` and the attention weights of each layer."""
+        memory = self.annotate(source_ids, training, seeds)
+        previous = ops.pad(target_ids[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
+        positions = ops.arange(ops.shape(target_ids)[1])
+        embedded = self.target_embedding(previous, positions, training=training, seeds=seeds)
+        causal = ops.where(positions[None] <= positions[:, None], 0.0, MASKED_SCORE)
+        states, weights, _ = self.decoder(embedded, causal, memory, training=training, seeds=seeds)
+        return states, weights
+
+    def features(
+        self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
+    ) -> Any:
+        """See the base class: the decoder's last states, `[B, T, d]`."""
+        return self.decode(source_ids, target_ids, training, seeds)[0]
+
+    def encode(self, source_ids: Any) -> tuple[Any, Any]:
+        """See the base class; the keys and values of no words are empty."""
+        heads, layers = self.config.num_heads, self.config.decoder_layers
+        memory = self.annotate(source_ids)
+        shape = (ops.shape(source_ids)[0], 1, heads, 0, self.config.model_dim // heads)
+        empty = ops.zeros(shape, dtype=self.compute_dtype)
+        position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
+        return {"past": [[empty, empty] for _ in range(layers)], "position": position}, memory
+
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """See the base class; projects one word and attends to the keys and values of the past."""
+        hidden, memory = state
+        position = hidden["position"]
+        previous = ops.where(position > 0, ids, PAD_ID)
+        embedded = self.target_embedding(previous, position)
+        states, _, past = self.decoder(embedded, memory=memory, past=hidden["past"])
+        return self.readout(states), ({"past": past, "position": position + 1}, memory)
+
+    def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
+        """See the base class: no gates; the weights are the mean over layers and heads."""
+        _, weights = self.decode(source_ids, target_ids)
+        return {}, ops.mean(ops.stack(weights), axis=(0, 2))
+
+    def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
+        """See the base class."""
+        config = self.config
+        attentions = config.encoder_layers + 2 * config.decoder_layers
+        return {
+            "logits, gradient": 2 * sentences * length * self.readout.logits.units,
+            "attention weights": attentions * config.num_heads * sentences * length**2,
+        }
+
+    def modules(self) -> dict[str, list[Any]]:
+        """See the base class."""
+        return {
+            "source embedding": [self.source_embedding],
+            "target embedding": [self.target_embedding],
+            "encoder": [self.encoder],
+            "decoder": [self.decoder],
+            "softmax": [self.readout],
+        }

@@ -1,0 +1,93 @@
+"""What training, search and export ask of an architecture."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any
+
+import keras
+
+
+class TranslationModel(keras.Model, abc.ABC):
+    """A sequence-to-sequence model over ids; 0 pads, 1 ends a sentence.
+
+    Training reads `features` and `readout`; search reads `encode` and `decode_step`. Both roads
+    share their layers, so that a forced and a searched prefix score the same.
+    """
+
+    readout: keras.layers.Layer
+
+    @abc.abstractmethod
+    def features(
+        self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
+    ) -> Any:
+        """Runs the model under teacher forcing up to the output network.
+
+        Args:
+            source_ids: `[B, S]`, each sentence with <eos>, padded at the end.
+            target_ids: `[B, T]`, the words to be predicted, likewise. Shifted inside.
+            training: Whether dropout is active.
+            seeds: A `keras.random.SeedGenerator` for dropout masks.
+
+        Returns:
+            `[B, T, F]`, one row for each target word; `readout` turns rows into logits.
+        """
+
+    @abc.abstractmethod
+    def encode(self, source_ids: Any) -> tuple[Any, Any]:
+        """Reads the sources; returns `(hidden, memory)` of a search that has no word yet.
+
+        Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; those of `memory` `[B, ...]`.
+        """
+
+    @abc.abstractmethod
+    def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """Moves K hypotheses of each sentence by one word.
+
+        Args:
+            ids: The previous words, `[B, K]`; ignored at the first step.
+            state: `(hidden, memory)`, tensors `[B, K, ...]` and `[B, ...]`.
+
+        Returns:
+            `(logits, state)`, logits `[B, K, V]`.
+        """
+
+    @abc.abstractmethod
+    def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
+        """Looks inside under teacher forcing, without dropout.
+
+        Returns:
+            Scalars by name (such as "query/lgru/z", the mean of a gate), and the attention's
+            weights, mean over heads, `[B, T, S]`.
+        """
+
+    @abc.abstractmethod
+    def modules(self) -> dict[str, list[Any]]:
+        """Layers by the module of the model they belong to, for parameter counts."""
+
+    @abc.abstractmethod
+    def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
+        """Elements of the largest activations that one training batch keeps, by name.
+
+        Args:
+            sentences: Rows of the batch.
+            length: Length of both sides.
+        """
+
+    def call(
+        self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
+    ) -> Any:
+        """Returns the logits of every target word under teacher forcing, `[B, T, V]`."""
+        features = self.features(source_ids, target_ids, training, seeds)
+        return self.readout(features, training=training, seeds=seeds)
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Trainable parameters of each module; what modules share counts for the first."""
+        seen: set[int] = set()
+        counts = {}
+        for name, layers in self.modules().items():
+            own = {id(v): v for layer in layers for v in layer.trainable_variables}
+            counts[name] = sum(math.prod(v.shape) for key, v in own.items() if key not in seen)
+            seen |= own.keys()
+        return counts

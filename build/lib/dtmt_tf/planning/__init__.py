@@ -1,0 +1,1 @@
+"""What an experiment costs, before it is trained."""

@@ -1,0 +1,70 @@
+"""What an experiment costs, without its corpus."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from dtmt_tf.data.batch import bucket_bounds
+from dtmt_tf.experiment import Experiment
+from dtmt_tf.tasks import TASKS
+
+BYTES = 4  # float32
+
+
+def batches_an_update(experiment: Experiment) -> int:
+    """How many batches an update reads: as many as its task is meant for, or accumulation asks."""
+    return max(TASKS[experiment.task].replicas, experiment.training.accumulation_steps)
+
+
+def dry_run(experiment: Experiment) -> str:
+    """Builds the model and describes it.
+
+    Returns:
+        Parameters by part, memory for weights and optimiser, sentences in a batch by bucket, and
+        the phases of the learning rate.
+    """
+    data, training = experiment.data, experiment.training
+    source_size = data.source_vocab_size
+    target_size = source_size if data.joint_vocabulary else data.target_vocab_size
+    with tf.Graph().as_default():  # weights without memory
+        model = experiment.model.build(source_size, target_size, training)
+        counts = model.parameter_counts()
+        bounds = bucket_bounds(data.max_length)
+        largest: dict[str, int] = {}
+        for bound in bounds:
+            sentences = training.passes * max(1, data.max_tokens_per_batch // bound)
+            for name, elements in model.largest_tensors(sentences, bound).items():
+                largest[name] = max(elements, largest.get(name, 0))
+    total = sum(counts.values())
+    lines = [
+        f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
+        f"{target_size:,}",
+        "",
+        "parameters",
+    ]
+    lines += [f"  {name:<20} {count:>13,}" for name, count in counts.items()]
+    lines += [f"  {'total':<20} {total:>13,}", "", "memory of each replica"]
+    copies_of_weights = {"weights": 1, "Adam moments": 2, "gradients": 1}
+    copies_of_weights |= {"moving average": 1} if training.ema_decay else {}
+    for name, copies in copies_of_weights.items():
+        lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
+    for name, elements in largest.items():
+        lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
+    n = training.schedule_replicas
+    lines += [
+        "  (the last two for the worst bucket; smaller activations come on top)",
+        "",
+        f"batches of {data.max_tokens_per_batch:,} padded tokens for each replica and "
+        "accumulation step",
+        "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
+        "  sentences        "
+        + " ".join(f"{max(1, data.max_tokens_per_batch // bound):>5}" for bound in bounds[::4]),
+        f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",
+        f"  --set training.accumulation_steps=A (now A = {training.accumulation_steps})",
+        "",
+        f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
+        f"  rate {training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
+        f"{n * training.schedule_warmup:,}, falling from {training.schedule_decay_start // n:,}, "
+        f"{training.learning_rate / 2:.1e} at {training.schedule_decay_end // n:,}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,145 @@
+"""What training costs: measured here for one replica, reckoned for other devices."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning import flops, processes, random_ids
+from dtmt_tf.planning.dry_run import batches_an_update, dry_run
+
+LENGTH = 24  # sub-words of an ordinary sentence
+UPDATES = 3  # measured of each length
+FILL = 0.9  # of a batch's positions that are target words: lengths of Multi30k in their buckets
+
+
+class Measured(NamedTuple):
+    """Updates of full batches of sentences of one length."""
+
+    sentences: int
+    length: int
+    seconds: float  # of the fastest
+    operations: int | None  # for each target word
+
+    @property
+    def rate(self) -> float:
+        """Target words a second."""
+        return self.sentences * self.length / self.seconds
+
+
+class Measurement(NamedTuple):
+    """What was measured, and in which form."""
+
+    updates: list[Measured]  # ordinary sentences last
+    pieces: int
+    peak: float  # memory, in GiB
+
+
+def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -> Iterator[str]:
+    """Yields what an experiment is, then what its updates take here and how long it trains.
+
+    Args:
+        experiment: The settings. What one replica reads in an update is measured.
+        pieces: Accumulation steps in which it is read; twice as many until memory suffices.
+        devices: Others that it may be trained on: how many, and the target words that each of
+            them makes in a second.
+
+    Raises:
+        UserError: If a number is not positive, or memory does not suffice for one sentence.
+    """
+    if min([pieces, *(devices or [])]) <= 0:
+        raise UserError("What --plan and --plan-for are given should be positive.")
+    yield dry_run(experiment)
+    data = experiment.data
+    most = max(1, data.max_tokens_per_batch // data.max_length)
+    while True:
+        with processes.process() as pool:
+            try:
+                measurement = pool.submit(measure, experiment, min(pieces, most)).result()
+            except BrokenProcessPool:
+                measurement = None
+        if measurement:
+            break
+        if pieces >= most:
+            raise UserError(
+                f"Memory does not suffice for one pair of {data.max_length} sub-words. Lower "
+                "data.max_length, or choose a smaller --model."
+            )
+        pieces *= 2
+    yield report(experiment, measurement, devices)
+
+
+def measure(experiment: Experiment, pieces: int) -> Measurement | None:
+    """Makes updates of the longest and of ordinary sentences.
+
+    Returns:
+        What they take; none if memory does not suffice, unless that ends the process.
+    """
+    import tensorflow as tf
+
+    from dtmt_tf.models import DTMT
+    from dtmt_tf.quiet import quiet_stderr
+    from dtmt_tf.training.memory import no_more_than_there_is
+
+    data = experiment.data
+    training = dataclasses.replace(experiment.training, accumulation_steps=pieces)
+    sizes = random_ids.vocabulary_sizes(experiment)
+    device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+    one = dataclasses.replace(experiment, training=training)
+    step = random_ids.training_step(one, sizes, devices=[device])
+    model: Any = step.model
+    found = []
+    for length in sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True):
+        sentences = max(1, data.max_tokens_per_batch // length)
+        update = random_ids.RandomUpdate(step, sizes, sentences, length)
+        try:
+            with no_more_than_there_is(), quiet_stderr():
+                seconds = min(update.seconds() for _ in range(UPDATES))
+        except (MemoryError, tf.errors.ResourceExhaustedError):
+            return None
+        work = flops.Work(1, length, length, length**2)
+        operations = (
+            training.passes * flops.training(model, work) // length
+            if isinstance(model, DTMT)
+            else None
+        )
+        found.append(Measured(sentences, length, seconds, operations))
+    return Measurement(found, pieces, processes.peak_memory())
+
+
+def report(
+    experiment: Experiment, measurement: Measurement, devices: Sequence[float] | None
+) -> str:
+    """Returns a table of what was measured, and the hours that follow from it."""
+    data, training = experiment.data, experiment.training
+    tokens, batches = data.max_tokens_per_batch, batches_an_update(experiment)
+    lines = [
+        f"measured here: the batch of one replica, {tokens:,} tokens, in pieces: "
+        f"{measurement.pieces}",
+        "  sentences    seconds an update    target words/s    MFLOP/word    GFLOP/s",
+    ]
+    for one in measurement.updates:
+        million = one.operations / 1e6 if one.operations else None
+        speed = f"{million * one.rate / 1e3:.1f}" if million else "-"
+        lines.append(
+            f"  {f'{one.sentences:,} x {one.length}':<12} {one.seconds:>17.2f} {one.rate:>17,.0f}"
+            f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
+        )
+    ordinary = measurement.updates[-1]
+    words = training.max_steps * batches * tokens * FILL
+    hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
+    if devices:
+        number, rate = devices
+        hours.append((f"{number:g} devices of {rate:,.0f} target words/s", words / (number * rate)))
+    lines += [
+        f"  peak memory of the process {measurement.peak:.1f} GiB",
+        "",
+        f"{training.max_steps:,} updates of {batches} x {tokens:,} tokens, "
+        f"{FILL:.0%} of them target words: {words:.2e} words",
+    ]
+    lines += [f"  {name:<44} {seconds / 3600:>12,.1f} hours" for name, seconds in hours]
+    return "\n".join([*lines, "  (validation comes on top)"])

@@ -1,0 +1,41 @@
+"""Processes in which something is measured."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from dtmt_tf import startup
+
+Threads = tuple[int, int] | None
+
+
+def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPoolExecutor:
+    """Returns a process that has started TensorFlow; see `startup.start_tensorflow`.
+
+    Raises:
+        UserError: If one of the devices is not there.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, spawn)
+    # an initializer could not say why it fails
+    pool.submit(start_quietly, threads, devices).result()
+    return pool
+
+
+def start_quietly(threads: Threads, devices: Sequence[str]) -> None:
+    """Starts TensorFlow in a process whose log nobody reads."""
+    logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # processes share a GPU
+    startup.start_tensorflow(devices, threads)
+
+
+def peak_memory() -> float:
+    """Returns the most memory that this process ever held (RSS), in GiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)

@@ -1,0 +1,20 @@
+"""Runs: one experiment's folder, trained, scored, published, united with others."""
+
+from dtmt_tf.runs.ensembles import unite
+from dtmt_tf.runs.publishing import publish
+from dtmt_tf.runs.run import Run
+from dtmt_tf.runs.scoring import endpoints, evaluate, score, translate_function
+from dtmt_tf.runs.session import Session
+from dtmt_tf.runs.weights import best_model
+
+__all__ = [
+    "Run",
+    "Session",
+    "best_model",
+    "endpoints",
+    "evaluate",
+    "publish",
+    "score",
+    "translate_function",
+    "unite",
+]

@@ -1,0 +1,51 @@
+"""Runs that predict together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import read_record
+from dtmt_tf.runs.run import Run
+from dtmt_tf.text import Vocabulary
+
+
+def unite(members: Sequence[Run], folder: Path) -> Run:
+    """Makes a run, beside its members, that predicts with all of them together.
+
+    Its settings are the first one's. Nothing is copied: it reads the members' folders.
+
+    Args:
+        members: Trained runs.
+        folder: Of the new run.
+
+    Raises:
+        UserError: If the folder holds a run that was trained, a member is an ensemble itself or has
+            no checkpoint, or their sub-words differ.
+    """
+    path = folder / "train" / "experiment.json"
+    if path.exists() and "members" not in read_record(path):
+        raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+    for member in members:
+        if member.members:
+            raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
+        member.newest()
+    check_subwords(members)
+    first = members[0]
+    united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
+    united.restart()  # scores of an ensemble of other members that had the name
+    united.write_settings()
+    return united
+
+
+def check_subwords(members: Sequence[Run]) -> None:
+    """Raises a UserError if two members cut text into different sub-words."""
+    first, *others = members
+    for other in others:
+        for name in Vocabulary.FILES:
+            if (other.work / name).read_bytes() != (first.work / name).read_bytes():
+                raise UserError(
+                    f"{other.folder} has other sub-words than {first.folder} ({name}). Members "
+                    "of an ensemble are trained on the same corpus, with the same data.*."
+                )

@@ -1,0 +1,250 @@
+"""A run: one experiment's folder, its settings, its corpus and its sub-words."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dtmt_tf.config import Task
+from dtmt_tf.data.check import format_findings
+from dtmt_tf.data.pipeline import TrainingSet
+from dtmt_tf.data.records import Preparation, Records, preparation
+from dtmt_tf.data.splits import Corpus, load_corpus
+from dtmt_tf.data.statistics import table
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
+from dtmt_tf.experiment import Experiment, from_dict, read_record, to_dict, with_overrides
+from dtmt_tf.export import sample_pairs
+from dtmt_tf.files import write_atomically
+from dtmt_tf.machine import machine
+from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.tasks import TASKS
+from dtmt_tf.text import Vocabulary
+from dtmt_tf.training import Checkpoint, CheckpointFolder
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
+MOST_SHOWN = 10_000  # pairs that samples are chosen from
+AVERAGES = "training.average"  # settings of how checkpoints are averaged
+CHANGEABLE = ("decoding.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
+
+
+class Run:
+    """One experiment below `saved_models/<task>/<name>/`.
+
+    `train/` holds settings, sub-words, checkpoints and TensorBoard's records; numbered folders
+    beside it are exported models, as TensorFlow Serving wants them.
+
+    Args:
+        experiment: The settings.
+        folder: Where the run lives.
+        data_dir: Where the user keeps data sets.
+        cache_dir: Where downloads go.
+        origins: Where each setting comes from, for the record.
+        members: Runs that predict together in place of this one's own model: an ensemble.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        data_dir: Path | None,
+        cache_dir: Path,
+        origins: Mapping[str, str] | None = None,
+        members: Sequence[Run] = (),
+    ) -> None:
+        self.experiment = experiment
+        self.folder = folder
+        self.data_dir = data_dir
+        self.cache_dir = cache_dir
+        self.origins = origins or {}
+        self.members = members
+        self.work = folder / "train"
+        training = experiment.training
+        self.checkpoints = CheckpointFolder(
+            self.work / "checkpoints", training.keep_last, training.keep_best
+        )
+
+    @classmethod
+    def open(
+        cls, folder: Path, data_dir: Path | None, cache_dir: Path, overrides: Sequence[str] = ()
+    ) -> Run:
+        """Opens a run that was begun before, with its own settings.
+
+        Args:
+            folder: The run's folder.
+            data_dir: Where the user keeps data sets.
+            cache_dir: Where downloads go.
+            overrides: `section.name=value` texts that change how its weights are averaged, how
+                they decode, or how and on what they are scored.
+
+        Raises:
+            UserError: If there is none, or an override is about anything else.
+        """
+        path = folder / "train" / "experiment.json"
+        if not path.exists():
+            raise UserError(f"{folder} holds no run. dtmt train makes one.")
+        record = read_record(path)
+        values = record["settings"]
+        if values["model_name"] not in MODELS:
+            raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
+        experiment = from_dict(values, type(MODELS[values["model_name"]]))
+        for override in overrides:
+            if not override.startswith(CHANGEABLE):
+                raise UserError(
+                    f"{override}: the run is trained; only decoding.*, evaluation.*, "
+                    "training.average* and data.extra_tests can still be set."
+                )
+        experiment, origins = with_overrides(experiment, record["origins"], overrides)
+        place = data_dir, cache_dir
+        averages = [text for text in overrides if text.startswith(AVERAGES)]  # each member's own
+        names = record.get("members", ())
+        members = [cls.open(folder.parent / name, *place, averages) for name in names]
+        return cls(experiment, folder, *place, origins, members)
+
+    @property
+    def task(self) -> Task:
+        """The run's task."""
+        return TASKS[self.experiment.task]
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The corpus, checked; findings are logged."""
+        corpus = load_corpus(self.experiment.data, self.task, self.data_dir, self.cache_dir)
+        sizes = ", ".join(f"{size:,} {split}" for split, size in corpus.sizes.items())
+        logger.info("Pairs: %s", sizes)
+        if corpus.findings:
+            logger.warning("The data check found:\n%s", format_findings(corpus.findings))
+        return corpus
+
+    @property
+    def scored_splits(self) -> list[str]:
+        """The splits a trained model is scored on: all tests, or validation if there are none."""
+        tests = [name for name in self.corpus.sizes if name not in ("train", "validation")]
+        return tests or [name for name in self.corpus.sizes if name == "validation"]
+
+    @property
+    def shown_split(self) -> str:
+        """The split that examples are taken from."""
+        return "validation" if "validation" in self.corpus.sizes else "train"
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The sub-words: trained on first use, and again if the corpus or its settings changed.
+
+        Once there are checkpoints, the sub-words that belong to them are used whatever the corpus;
+        `train` refuses to go on with another one.
+        """
+        if self.members:
+            return self.members[0].vocabulary
+        record = self.work / "subwords.json"
+        if self.checkpoints.steps():
+            return Vocabulary.load(self.work)
+        data, corpus = self.experiment.data, self.corpus
+        made_from = {"corpus": corpus.fingerprint, **to_dict(self.experiment)["data"]}
+        files = (record.name, *Vocabulary.FILES)
+        whole = all((self.work / name).exists() for name in files)
+        if not whole or json.loads(record.read_text("utf-8")) != made_from:
+            logger.info("Training sub-words")
+            record.unlink(missing_ok=True)
+            sources = (source for source, _ in corpus.stream("train"))
+            targets = (target for _, target in corpus.stream("train"))
+            Vocabulary.train(sources, targets, data).save(self.work)
+            write_atomically(record, json.dumps(made_from, indent=2).encode())
+        return Vocabulary.load(self.work)
+
+    @cached_property
+    def records(self) -> Records:
+        """The training split in sub-words, prepared on first use.
+
+        Raises:
+            UserError: If a file of an earlier preparation is damaged.
+        """
+        return Records(self.prepare())
+
+    def prepare(self, write: Callable[[Preparation, list[int]], None] | None = None) -> Path:
+        """Makes what is missing of `records`; returns their folder.
+
+        Args:
+            write: What writes them, see `Preparation.run`.
+        """
+        with_text = self.experiment.training.subword_dropout_rate > 0
+        maker = preparation(self.cache_dir, self.corpus, self.vocabulary, with_text)
+        maker.run(write)
+        return maker.folder
+
+    def training_set(self) -> TrainingSet:
+        """Returns the training pairs that are short enough."""
+        training = self.experiment.training
+        return TrainingSet(
+            self.records,
+            self.experiment.data.max_length,
+            self.vocabulary.samplers(training.subword_dropout_rate),
+            training.seed,
+        )
+
+    def write_settings(self, trained: bool = False) -> None:
+        """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.
+
+        The samples are pairs that an exported model is warmed up with; export needs no corpus. If
+        all updates are made (`trained`), versions and machine stay those that made them.
+        """
+        versions = {"python": platform.python_version()}
+        versions |= {name: metadata.version(name) for name in PACKAGES}
+        present = {"versions": versions, "machine": machine()}
+        former = self.read("experiment.json") if trained else {}
+        record = {**self.settings(), **present, **{k: former[k] for k in present if k in former}}
+        if self.members:
+            record["members"] = [member.folder.name for member in self.members]
+        write_json(self.work / "experiment.json", record)
+        write_json(self.work / "samples.json", {"pairs": self.samples()})
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings as plain values, and where each comes from."""
+        return {"settings": to_dict(self.experiment), "origins": dict(self.origins)}
+
+    def samples(self) -> list[tuple[str, str]]:
+        """Returns pairs that show what the run translates."""
+        return sample_pairs(*self.corpus.lines(self.shown_split, MOST_SHOWN))
+
+    def statistics(self) -> str:
+        """Returns a table of the corpus in sub-words."""
+        data = self.experiment.data
+        languages = data.source_language, data.target_language
+        return table(self.corpus, self.records, self.vocabulary, languages)
+
+    def build_model(self) -> TranslationModel:
+        """Returns the model with fresh weights, the same for the same seed."""
+        # Every initialiser has its own seed. tf.random.set_seed is not for us: it empties
+        # TensorFlow's kernel cache, and with it goes the sub-word models' resource.
+        sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
+        return model
+
+    def restart(self) -> None:
+        """Removes checkpoints, sub-words and records of an earlier run; exports stay."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def newest(self) -> Checkpoint:
+        """Returns the newest checkpoint without its arrays.
+
+        Raises:
+            UserError: If there is none.
+        """
+        steps = self.checkpoints.steps()[-1:]
+        if not any(steps):  # the one of step 0 is what training began with
+            raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
+        return self.checkpoints.describe(steps[0])
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Returns one of the run's JSON files; nothing if it is not there."""
+        path = self.work / name
+        return json.loads(path.read_text("utf-8")) if path.exists() else {}

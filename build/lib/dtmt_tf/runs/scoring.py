@@ -1,0 +1,95 @@
+"""What a run translates, and how good that is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from dtmt_tf.decoding import translate_lines
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
+from dtmt_tf.export import Endpoints
+from dtmt_tf.files import write_atomically
+from dtmt_tf.models import TranslationModel
+from dtmt_tf.runs.run import Run
+from dtmt_tf.runs.weights import best_model
+
+Translate = Callable[[Any], tuple[Any, Any]]  # strings `[B]` -> translations and scores
+
+
+def endpoints(run: Run, model: TranslationModel) -> Endpoints:
+    """Returns a run's model as functions of strings, by its present weights."""
+    experiment = run.experiment
+    data = experiment.data
+    return Endpoints(
+        model, run.vocabulary, experiment.decoding, data.max_length, data.target_language
+    )
+
+
+def translate_function(run: Run, model: TranslationModel) -> Translate:
+    """Returns strings `[B]` -> translations and scores, by the model's present weights."""
+    answers = endpoints(run, model)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        outputs = answers.translate(texts)
+        return outputs["translation"], outputs["score"]
+
+    return translate
+
+
+def translate(run: Run, lines: list[str], function: Translate, progress: str) -> list[str]:
+    """Translates lines with a progress bar."""
+    return translate_lines(lines, function, run.experiment.decoding.batch_size, progress)[0]
+
+
+def score(run: Run, translations: list[str], references: list[str]) -> Scores:
+    """Scores translations as the run's task wants it."""
+    settings = run.experiment.evaluation
+    return score_hypotheses(
+        translations,
+        references,
+        tokenize=choose_tokenizer(settings.tokenize, run.experiment.data.target_language),
+        lowercase=settings.lowercase,
+        exact_match=settings.exact_match,
+    )
+
+
+def evaluate(run: Run, split: str) -> Scores:
+    """Translates a split with the best weights and scores it.
+
+    Side effects:
+        Writes `train/<split>.txt` (the translations) and `train/scores.json`.
+    """
+    if split not in run.corpus.sizes:
+        raise UserError(
+            f"There is no {split} split, but {', '.join(run.corpus.sizes)}. "
+            "data.test_source or data.extra_tests names more."
+        )
+    model, steps = best_model(run)
+    sources, references = run.corpus.lines(split)
+    translations = translate(run, sources, translate_function(run, model), split)
+    scores = score(run, translations, references)
+    write_atomically(
+        run.work / f"{split}.txt",
+        "".join(line.replace("\n", " ") + "\n" for line in translations).encode(),
+    )
+    trained = [member.newest() for member in run.members or [run]]
+    results = run.read("scores.json")
+    results[split] = {
+        **dataclasses.asdict(scores),
+        "checkpoint_steps": steps,
+        "training": {
+            "updates": sum(each.step for each in trained),
+            "minutes_in_updates": round(sum(each.seconds for each in trained) / 60, 2),
+            "target_words": sum(each.tokens for each in trained),
+            "seed": run.experiment.training.seed,
+        },
+        "parameters": sum(model.parameter_counts().values()),
+        "decoding": dataclasses.asdict(run.experiment.decoding),
+    }
+    write_json(run.work / "scores.json", results)
+    return scores

@@ -1,0 +1,20 @@
+"""Tasks: a corpus with the settings that go with it."""
+
+from dtmt_tf.config import Task
+from dtmt_tf.tasks.cldr_ende import TASK as CLDR_ENDE
+from dtmt_tf.tasks.custom import TASK as CUSTOM
+from dtmt_tf.tasks.general_ende import TASK as GENERAL_ENDE
+from dtmt_tf.tasks.multi30k import MULTI30K
+from dtmt_tf.tasks.nist_zhen import TASK as NIST_ZHEN
+from dtmt_tf.tasks.tatoeba import TATOEBA
+from dtmt_tf.tasks.wmt14_ende import TASK as WMT14_ENDE
+from dtmt_tf.tasks.wmt14_enfr import TASK as WMT14_ENFR
+from dtmt_tf.tasks.wmt17_ende import TASK as WMT17_ENDE
+from dtmt_tf.tasks.wmt17_zhen import TASK as WMT17_ZHEN
+
+PAPERS = NIST_ZHEN, WMT14_ENDE, WMT14_ENFR, WMT17_ENDE, WMT17_ZHEN
+TASKS: dict[str, Task] = {
+    task.name: task for task in (CLDR_ENDE, *MULTI30K, *TATOEBA, GENERAL_ENDE, *PAPERS, CUSTOM)
+}
+
+__all__ = ["TASKS"]

@@ -1,0 +1,34 @@
+"""WMT14 English-German with the paper's settings."""
+
+from dtmt_tf.config import DataConfig, Task, TrainingConfig
+
+TASK = Task(
+    name="wmt14_ende",
+    description="WMT14 English-German, the paper's settings (8 GPUs, BLEU 28.70 on newstest2014)",
+    model="dtmt4",
+    replicas=8,
+    data=DataConfig(
+        source_language="en",
+        target_language="de",
+        corpus="tfds",
+        tfds_name="wmt14_translate/de-en",  # newstest2013 validates, newstest2014 tests
+        joint_vocabulary=True,
+        source_vocab_size=32_000,
+        target_vocab_size=32_000,
+        max_length=256,
+        max_tokens_per_batch=4096,
+    ),
+    training=TrainingConfig(
+        max_steps=300_000,
+        label_smoothing=0.1,
+        embedding_dropout_rate=0.3,
+        output_dropout_rate=0.3,
+        candidate_dropout_rate=0.1,
+        learning_rate=1e-4,
+        schedule_replicas=8,
+        schedule_warmup=50,
+        schedule_decay_start=200_000,
+        schedule_decay_end=1_200_000,
+        validation_steps=2000,
+    ),
+)

@@ -1,0 +1,76 @@
+"""Long texts cut into parts that a model can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.config import base_language
+
+BLANK = "\u2581"  # what begins a sub-word after a blank
+SENTENCE_ENDS = ".!?…؟।。！？"
+CLAUSE_ENDS = ",;:)–—،؛、，；："
+WIDE_ENDS = "。！？、，；："  # no blank follows them
+SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
+WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
+
+
+def joiner(language: str) -> str:
+    """Returns what stands between the sentences of a language."""
+    return "" if base_language(language) in WITHOUT_BLANKS else " "
+
+
+class Cutter:
+    """Cuts sentences of sub-words at sentence ends, or else clause ends, blanks, anywhere.
+
+    Each part is as long as a cut at the best place in reach lets it be.
+
+    Args:
+        pieces: The vocabulary.
+    """
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        last = [piece[-1:] for piece in pieces]
+        self._ends = np.array(
+            [SENTENCE * (c in SENTENCE_ENDS) or CLAUSE * (c in CLAUSE_ENDS) if c else INSIDE
+             for c in last], np.int32
+        )  # fmt: skip
+        self._wide = np.array([c != "" and c in WIDE_ENDS for c in last])
+        self._begins = np.array([piece.startswith(BLANK) for piece in pieces])
+
+    def __call__(self, ids: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Cuts rows that are too long.
+
+        Args:
+            ids: Sub-words `[B, (n)]`.
+            longest: Most sub-words of a part.
+
+        Returns:
+            Parts `[P, (m)]`, P >= B, in order, and the row of each, `[P]`. They put together are
+            `ids`; an empty row is one empty part.
+        """
+        lengths, starts = ids.row_lengths(), ids.row_starts()
+        flat = tf.pad(ids.flat_values, [[0, 1]])
+        places = tf.maximum(tf.gather(self._ends, flat[:-1]), WORD)
+        free = tf.gather(self._begins, flat[1:]) | tf.gather(self._wide, flat[:-1])
+        places = tf.pad(tf.where(free, places, INSIDE), [[0, 1]])
+        reach = tf.range(tf.cast(longest, tf.int64))
+
+        def cut(done: tf.Tensor, cuts: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            window = tf.minimum((starts + done)[:, None] + reach, tf.size(places, tf.int64) - 1)
+            worth = tf.cast(tf.gather(places, window), tf.int64) * longest + reach
+            left = lengths - done
+            size = tf.where(left <= longest, left, tf.argmax(worth, axis=1) + 1)
+            return done + size, cuts.write(cuts.size(), size)
+
+        def unfinished(done: tf.Tensor, cuts: tf.TensorArray) -> tf.Tensor:
+            return tf.equal(cuts.size(), 0) | tf.reduce_any(done < lengths)
+
+        cuts = tf.TensorArray(tf.int64, 0, dynamic_size=True, element_shape=[None])
+        _, cuts = tf.while_loop(unfinished, cut, (tf.zeros_like(lengths), cuts))
+        sizes = tf.transpose(cuts.stack())  # [B, rounds]
+        real = (sizes > 0) | tf.equal(tf.range(tf.shape(sizes)[1]), 0)
+        parts = tf.RaggedTensor.from_row_lengths(ids.flat_values, tf.boolean_mask(sizes, real))
+        return parts, tf.cast(tf.where(real)[:, 0], tf.int32)

@@ -1,0 +1,242 @@
+"""SentencePiece sub-words: trained by its library, applied by tensorflow-text in the graph."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.text.parts import Cutter
+
+logger = logging.getLogger(__name__)
+
+MAX_LINES = 1_000_000  # that sub-words are learnt from; they take about 0.7 GB
+Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
+
+
+def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
+    """Trains a BPE model; returns it in SentencePiece's own format.
+
+    Ids start with <pad>, <eos>, <unk>. Text is normalised by `data.normalization` alone: blanks
+    are kept as they are. Of more than `MAX_LINES` lines SentencePiece takes that many, each as
+    likely as any other and the same ones every time, and the log says so.
+
+    Args:
+        lines: Training text; read once.
+        vocab_size: Number of sub-words, the three special ones included.
+        data: Gives the normalisation and what characters count.
+
+    Raises:
+        UserError: If the text holds too little for so large a vocabulary.
+    """
+    model = io.BytesIO()
+    num_lines = itertools.count()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for line, _ in zip(lines, num_lines, strict=False)),
+            input_sentence_size=MAX_LINES,
+            shuffle_input_sentence=True,
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=UNK_ID,
+            bos_id=-1,
+            pad_piece="<pad>",
+            eos_piece="<eos>",
+            normalization_rule_name=data.normalization,
+            remove_extra_whitespaces=False,
+            character_coverage=data.character_coverage,
+            split_digits=data.split_digits,
+            byte_fallback=data.byte_fallback,
+            max_sentence_length=65536,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
+            "See data.source_vocab_size, data.target_vocab_size, data.character_coverage and "
+            "data.normalization."
+        ) from error
+    if (total := next(num_lines)) > MAX_LINES:
+        logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{total:,}")
+    return model.getvalue()
+
+
+class Subwords:
+    """A sub-word model of one language, as graph operations.
+
+    Args:
+        model: What `train_subwords` returned.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._sampler = _processor(model)
+        # The operation's name is its resource's name once exported: two models of one name in one
+        # process would both use the first.
+        name = f"subwords_{hashlib.sha256(model).hexdigest()[:16]}"
+        with quiet_stderr():  # it announces an empty normalisation
+            self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
+        self.size = int(self.tokenizer.vocab_size())
+        self._cut = Cutter([self._sampler.id_to_piece(k) for k in range(self.size)])
+
+    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
+        return Subwords, (self.model,)  # pickled as its model, for Beam's workers
+
+    def encode(self, texts: Any) -> tf.RaggedTensor:
+        """Turns strings `[B]` into ids, each row ending in <eos>."""
+        return _ended(self.tokenizer.tokenize(texts))
+
+    def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
+        """Turns texts into the ids that `encode` gives, outside of any graph and twice as fast."""
+        rows: list[list[int]] = self._sampler.encode(list(texts), add_eos=True)
+        return rows
+
+    def encode_parts(self, texts: Any, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Turns strings into ids, those that are too long into several rows.
+
+        Args:
+            texts: Strings `[B]`.
+            longest: Most sub-words of a row, <eos> included; at least 2.
+
+        Returns:
+            Ids `[P, (n)]`, each row ending in <eos>, and which text each is of, `[P]` int32.
+        """
+        parts, owners = self._cut(self.tokenizer.tokenize(texts), longest - 1)
+        return _ended(parts), owners
+
+    def sample(self, texts: Sequence[str], seed: int, dropout_rate: float) -> list[list[int]]:
+        """Turns texts into ids, ending in <eos>, with merges left out at random.
+
+        BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a word is cut in other ways each
+        time it is seen.
+
+        Args:
+            texts: The texts.
+            seed: The same seed gives the same ids.
+            dropout_rate: Share of merges left out, in [0, 1).
+        """
+        sentencepiece.set_random_generator_seed(seed)
+        rows = self._sampler.encode(
+            list(texts), enable_sampling=True, alpha=dropout_rate, nbest_size=-1, num_threads=1
+        )
+        return [[*row, EOS_ID] for row in rows]
+
+    def decode(self, ids: Any) -> tf.Tensor:
+        """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped."""
+        ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
+        return self.tokenizer.detokenize(ids)
+
+    def pieces(self, ids: Any) -> tf.Tensor:
+        """Names the sub-words of ids `[B, T]`; padding is ""."""
+        names = self.tokenizer.id_to_string(ids)
+        return tf.where(tf.equal(ids, PAD_ID), "", names)
+
+
+def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Returns SentencePiece's own processor of a model with our special ids."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        with quiet_stderr():
+            processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise ValueError("not a model of SentencePiece, or not all of one") from error
+    ids = processor.pad_id(), processor.eos_id(), processor.unk_id()
+    if ids != (PAD_ID, EOS_ID, UNK_ID):
+        raise ValueError(f"its padding, end and unknown have the ids {ids}, not 0, 1 and 2")
+    return processor
+
+
+def _ended(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    end = tf.fill([ids.nrows(), 1], EOS_ID)
+    return tf.concat([ids, tf.RaggedTensor.from_tensor(end)], axis=1)
+
+
+class Vocabulary:
+    """The sub-words of both languages.
+
+    Args:
+        source: Sub-words of the source.
+        target: Sub-words of the target; the same object if joint.
+    """
+
+    FILES = ("source.spm", "target.spm")
+
+    def __init__(self, source: Subwords, target: Subwords) -> None:
+        self.source = source
+        self.target = target
+
+    @classmethod
+    def train(cls, source: Iterable[str], target: Iterable[str], data: DataConfig) -> Vocabulary:
+        """Trains one joint model, or one for each side, on the training text, read once."""
+        if data.joint_vocabulary:
+            lines = itertools.chain(source, target)
+            joint = Subwords(train_subwords(lines, data.source_vocab_size, data))
+            return cls(joint, joint)
+        return cls(
+            Subwords(train_subwords(source, data.source_vocab_size, data)),
+            Subwords(train_subwords(target, data.target_vocab_size, data)),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of both models: what tells sub-words from others, wherever they lie."""
+        hashes = [hashlib.sha256(side.model).digest() for side in (self.source, self.target)]
+        return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
+
+    def samplers(self, dropout_rate: float) -> tuple[Sampler, Sampler] | None:
+        """Returns both sides' `sample` at a rate of BPE-dropout; none if it is 0."""
+        if not dropout_rate:
+            return None
+        return (
+            functools.partial(self.source.sample, dropout_rate=dropout_rate),
+            functools.partial(self.target.sample, dropout_rate=dropout_rate),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Writes `source.spm` and `target.spm` (equal, if joint)."""
+        for name, subwords in zip(self.FILES, (self.source, self.target), strict=True):
+            write_atomically(folder / name, subwords.model)
+
+    @classmethod
+    def load(cls, folder: Path) -> Vocabulary:
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: If a file is missing or damaged, or was made by another program.
+        """
+        sides: list[Subwords] = []
+        for path in (folder / name for name in cls.FILES):
+            remedy = (
+                "Another run of the same corpus and data.* has the same file: copy it here, or "
+                "begin anew with --restart."
+            )
+            if not path.exists():
+                raise UserError(f"{path} is missing. {remedy}")
+            model = path.read_bytes()
+            if sides and sides[0].model == model:
+                return cls(sides[0], sides[0])
+            try:
+                sides.append(Subwords(model))
+            except ValueError as error:
+                raise UserError(f"{path} holds no sub-words: {error}. {remedy}") from error
+        return cls(*sides)

@@ -1,0 +1,249 @@
+"""Checkpoints: one file with everything, complete or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+
+META = "meta"
+DAMAGED = ".damaged"
+END = b"PK\5\6"  # begins the last record of an archive; the size of a comment is its end
+END_SIZE = 22
+COMMENT_SIZE = hashlib.sha256().digest_size
+CHUNK = 2**20
+# what reading an archive of an earlier version, which has no checksum of the whole, can end in
+BROKEN = (OSError, EOFError, KeyError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on.
+
+    Args:
+        step: Updates done.
+        weights: Model weights by path.
+        optimizer: Optimiser variables, in its order.
+        history: One record for each validation so far: step, bleu and more.
+        settings: The experiment, as plain values.
+        seconds: Time spent in updates so far.
+        tokens: Target words seen so far.
+        rate_factor: What the schedule's rate is multiplied by.
+        bad_steps: Updates in a row, up to this one, that were not finite.
+    """
+
+    step: int
+    weights: Mapping[str, np.ndarray]
+    optimizer: Sequence[np.ndarray]
+    history: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Any]
+    seconds: float = 0.0
+    tokens: int = 0
+    rate_factor: float = 1.0
+    bad_steps: int = 0
+
+
+class CheckpointFolder:
+    """The checkpoints of a run, `step-00002000.npz` and so on.
+
+    Args:
+        folder: Where they lie.
+        keep_last: How many of the newest are kept.
+        keep_best: How many of those with the best validation BLEU are kept besides.
+    """
+
+    def __init__(self, folder: Path, keep_last: int, keep_best: int) -> None:
+        self.folder = folder
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+
+    def path(self, step: int) -> Path:
+        """File of a step."""
+        return self.folder / f"step-{step:08d}.npz"
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, oldest first."""
+        return sorted(
+            int(path.stem.removeprefix("step-")) for path in self.folder.glob("step-*.npz")
+        )
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Writes a checkpoint, then removes those that are neither new nor good enough.
+
+        Raises:
+            UserError: If there is no room.
+
+        Side effects:
+            Files in the folder. A crash leaves the older checkpoints as they were.
+        """
+        meta = {
+            "step": checkpoint.step,
+            "history": list(checkpoint.history),
+            "settings": checkpoint.settings,
+            "seconds": checkpoint.seconds,
+            "tokens": checkpoint.tokens,
+            "rate_factor": checkpoint.rate_factor,
+            "bad_steps": checkpoint.bad_steps,
+        }
+        arrays = {f"model/{name}": value for name, value in checkpoint.weights.items()}
+        arrays |= {f"optimizer/{k:04d}": value for k, value in enumerate(checkpoint.optimizer)}
+        arrays[META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+
+        def write(file: BinaryIO) -> None:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            _seal(file)
+
+        path = self.path(checkpoint.step)
+        write_atomically(path, write)
+        kept = {
+            *self.steps()[-1:],
+            *self.last(self.keep_last, checkpoint.history),
+            *self.best(self.keep_best, checkpoint.history),
+        }
+        for step in self.steps():
+            if step not in kept:
+                self.path(step).unlink()
+        for partial in self.folder.glob("*.partial"):  # left by a process that was killed
+            partial.unlink()
+        return path
+
+    def newest(self) -> Checkpoint | None:
+        """Reads the newest sound checkpoint; none if there is no checkpoint at all.
+
+        Raises:
+            UserError: If all are damaged.
+
+        Side effects:
+            Damaged ones that are newer are renamed, so that they no longer count.
+        """
+        damaged: list[Path] = []
+        for step in reversed(self.steps()):
+            path = self.path(step)
+            try:
+                checkpoint = self.load(step)
+            except UserError:
+                damaged.append(path)
+                continue
+            for other in damaged:
+                aside = other.with_name(other.name + DAMAGED)
+                with contextlib.suppress(FileNotFoundError):  # another worker was faster
+                    other.rename(aside)
+                logger.warning(
+                    "%s is damaged. It is kept as %s; %s is used.", other, aside.name, path.name
+                )
+            return checkpoint
+        if damaged:
+            raise UserError(
+                f"All checkpoints in {self.folder} are damaged: "
+                f"{', '.join(path.name for path in damaged)}. Put back a copy of one, or start "
+                "over with --restart."
+            )
+        return None
+
+    def last(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The newest validated steps, of those that have a checkpoint.
+
+        A checkpoint made by a signal does not count, so that a run that was stopped ends with the
+        same weights as one that was not.
+        """
+        present = set(self.steps())
+        return sorted(record["step"] for record in history if record["step"] in present)[-count:]
+
+    def best(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The steps with the best validation BLEU, of those that have a checkpoint."""
+        present = set(self.steps())
+        scored = [record for record in history if record["step"] in present]
+        scored.sort(key=lambda record: (record["bleu"], record["step"]), reverse=True)
+        return sorted(record["step"] for record in scored[:count])
+
+    def load(self, step: int) -> Checkpoint:
+        """Reads the checkpoint of a step.
+
+        Raises:
+            UserError: If the file is damaged.
+        """
+        arrays, meta = self._read(step, ("model/", "optimizer/"))
+        weights = {
+            name.removeprefix("model/"): value
+            for name, value in arrays.items()
+            if name.startswith("model/")
+        }
+        optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
+        return Checkpoint(weights=weights, optimizer=optimizer, **meta)
+
+    def describe(self, step: int) -> Checkpoint:
+        """Reads the checkpoint of a step without its arrays.
+
+        Raises:
+            UserError: If the file is damaged.
+        """
+        _, meta = self._read(step, ())
+        return Checkpoint(weights={}, optimizer=[], **meta)
+
+    def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
+        """Returns the mean of the model weights of several checkpoints."""
+        total: dict[str, np.ndarray] = {}
+        for step in steps:
+            arrays, _ = self._read(step, ("model/",))
+            for path, value in arrays.items():
+                name = path.removeprefix("model/")
+                total[name] = total.get(name, 0.0) + value.astype(np.float64)
+        return {name: (value / len(steps)).astype(np.float32) for name, value in total.items()}
+
+    def _read(
+        self, step: int, prefixes: tuple[str, ...]
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Returns the arrays whose names begin so, and the rest of the checkpoint."""
+        path = self.path(step)
+        try:
+            with path.open("rb") as file:
+                if not _is_sound(file):
+                    raise ValueError("its checksum differs")
+                file.seek(0)
+                with np.load(file) as archive:
+                    names = [name for name in archive.files if name.startswith(prefixes)]
+                    arrays = {name: archive[name] for name in names}
+                    return arrays, json.loads(archive[META].tobytes())
+        except BROKEN as error:
+            raise UserError(
+                f"{path} is damaged ({error}). Move it elsewhere to use the others."
+            ) from error
+
+
+def _seal(file: BinaryIO) -> None:
+    """Gives an archive its checksum, the SHA-256 of all before it, as a comment."""
+    file.seek(-2, os.SEEK_END)
+    file.write(COMMENT_SIZE.to_bytes(2, "little"))
+    file.seek(0)
+    file.write(hashlib.file_digest(file, "sha256").digest())  # type: ignore[arg-type]
+
+
+def _is_sound(file: BinaryIO) -> bool:
+    """Whether an archive has the right checksum, or, from an earlier version, none."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - END_SIZE))
+    end = file.read()
+    if end.startswith(END) and end.endswith(b"\0\0"):
+        return True
+    left = size - COMMENT_SIZE
+    digest = hashlib.sha256()
+    file.seek(0)
+    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        digest.update(chunk)
+        left -= len(chunk)
+    return file.read() == digest.digest()

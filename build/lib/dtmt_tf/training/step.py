@@ -1,0 +1,249 @@
+"""One optimiser update on any number of replicas."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.cells import products_in
+from dtmt_tf.config import PAD_ID, TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.layers import SeedStream
+from dtmt_tf.models import TranslationModel
+from dtmt_tf.training.loss import disagreement, smoothed_cross_entropy
+from dtmt_tf.training.optimizer import ReducedAdam
+from dtmt_tf.training.strategy import worker_number
+
+
+class Update(NamedTuple):
+    """What an update reports."""
+
+    loss: tf.Tensor  # per word: smoothed cross entropy minus its constant, and R-Drop's part
+    cross_entropy: tf.Tensor  # plain, per word, in nats; its exp is the perplexity
+    tokens: tf.Tensor  # target words, <eos> included
+    learning_rate: tf.Tensor
+    gradient_norms: tf.Tensor  # [number of weights], before clipping
+    finite: tf.Tensor  # whether loss and gradients were; if not, no weight has changed
+    stops: tf.Tensor  # replicas that were told to stop
+
+
+class TrainingStep:
+    """Gradient of a whole batch, however it is divided, then one clipped Adam update.
+
+    The batch is cut into `replicas * accumulation_steps` slices, slice k taking every n-th row from
+    row k; each replica works through its slices one after the other. Losses, word counts and
+    gradients are summed over slices and replicas, then divided by the number of words, then
+    clipped: the update does not depend on how the batch was divided, even where slices are ragged.
+    (The authors average per-replica means instead; see ARCHITECTURE.md.) Dropout masks depend on
+    the seed, the step and the slice alone.
+
+    Among several workers each is given the rows of its own slices alone, which `take` picks, padded
+    as long as the whole batch is.
+
+    An update whose loss or gradient is not finite changes no weight, moment or average, but it
+    counts: the position in the data, the schedule and the masks go by the number of updates.
+
+    Args:
+        model: The model, built under `strategy`.
+        training: Loss, clipping, seed.
+        strategy: Distribution strategy.
+    """
+
+    def __init__(
+        self, model: TranslationModel, training: TrainingConfig, strategy: tf.distribute.Strategy
+    ) -> None:
+        self.model = model
+        self.training = training
+        self.strategy = strategy
+        self.slices = strategy.num_replicas_in_sync * training.accumulation_steps
+        self.own_slices = len(strategy.extended.worker_devices) * training.accumulation_steps
+        self.first_slice = worker_number(strategy) * self.own_slices
+        with strategy.scope():
+            self.optimizer = ReducedAdam(training)
+            self.optimizer.build(model.trainable_variables)
+        self.weights = [variable.value for variable in model.trainable_variables]
+        # rounded and turned once a slice, where they are used at all
+        self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
+        ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)
+        self._function = tf.function(self._update, input_signature=[ids, ids, scalar, scalar])
+
+    def __call__(
+        self, source_ids: Any, target_ids: Any, rate_factor: float = 1.0, stop: bool = False
+    ) -> Update:
+        """Makes one update.
+
+        Args:
+            source_ids: `[B, S]` int32, padded with 0.
+            target_ids: `[B, T]` likewise.
+            rate_factor: What the schedule's rate is multiplied by; 0 leaves all weights alone.
+            stop: Tells all workers, by `Update.stops`, that this one has been told to stop.
+        """
+        return self._function(source_ids, target_ids, rate_factor, float(stop))
+
+    def rehearse(self, source_ids: Any, target_ids: Any) -> None:
+        """Does the work of an update, and leaves everything as it was."""
+        self(source_ids, target_ids, rate_factor=0.0)
+        self.optimizer.iterations.assign_add(-1)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other worker."""
+        return self.own_slices == self.slices
+
+    @property
+    def translating_weights(self) -> dict[str, np.ndarray]:
+        """The weights that translate, by path: their moving averages, if there are any."""
+        variables = self.model.trainable_variables
+        values = self.optimizer.averages or variables
+        return {v.path: value.numpy() for v, value in zip(variables, values, strict=True)}
+
+    @property
+    def state(self) -> list[np.ndarray]:
+        """What going on takes besides `translating_weights`."""
+        raw = self.model.trainable_variables if self.optimizer.averages else []
+        return [value.numpy() for value in (*self.optimizer.variables, *raw)]
+
+    def restore(self, weights: Mapping[str, np.ndarray], state: Sequence[np.ndarray]) -> None:
+        """Takes over `translating_weights` and `state` of another time.
+
+        Where only one of the two times has moving averages, going on takes those weights that
+        training had, and new averages start from them.
+
+        Raises:
+            UserError: If they are of another model.
+        """
+        load_weights(self.model, weights)
+        variables = self.model.trainable_variables
+        for average, variable in zip(self.optimizer.averages, variables, strict=False):
+            average.assign(variable.value)
+        moments = self.optimizer.variables
+        raw = variables if len(state) > len(moments) else []
+        if len(state) != len(moments) + len(raw):
+            raise UserError(
+                f"The optimiser's state is of another model: {len(state)} values, "
+                f"{len(moments)} or {len(moments) + len(variables)} expected."
+            )
+        for variable, value in zip((*moments, *raw), state, strict=True):
+            variable.assign(value)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Gives the model the weights that translate, for as long as it lasts."""
+        if not self.optimizer.averages:
+            yield
+            return
+        weights, state = self.translating_weights, self.state
+        load_weights(self.model, weights)
+        try:
+            yield
+        finally:
+            self.restore(weights, state)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Returns those of a batch's rows `[B, ...]` that this worker reads."""
+        own = np.arange(len(rows)) % self.slices - self.first_slice
+        return rows[(own >= 0) & (own < self.own_slices)]
+
+    def _update(self, *arguments: tf.Tensor) -> Update:
+        updates = self.strategy.run(self._replica_update, args=arguments)
+        return tf.nest.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], updates
+        )
+
+    def _replica_update(
+        self, source_ids: tf.Tensor, target_ids: tf.Tensor, factor: tf.Tensor, stop: tf.Tensor
+    ) -> Update:
+        context = tf.distribute.get_replica_context()
+        step = tf.cast(self.optimizer.iterations, tf.int64)
+        first = context.replica_id_in_sync_group * self.training.accumulation_steps
+        sums = self.slice_sums(source_ids, target_ids, first, step)
+        if self.training.accumulation_steps > 1:
+
+            def add(k: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
+                new = self.slice_sums(source_ids, target_ids, first + k, step)
+                return k + 1, tf.nest.map_structure(tf.add, sums, new)
+
+            _, sums = tf.while_loop(
+                lambda k, _: k < self.training.accumulation_steps,
+                add,
+                (tf.constant(1), sums),
+                parallel_iterations=1,
+            )
+        totals = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, tf.identity(stop)))
+        (loss, cross_entropy, tokens, gradients), stops = totals
+        norms = tf.stack([tf.norm(gradient) for gradient in gradients]) / tokens
+        norm = tf.norm(norms)
+        finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm) / tokens
+        scale = tf.where(finite, scale, 0.0)
+        rate = tf.identity(self.optimizer.learning_rate) * factor
+        self.optimizer.update(
+            [tf.math.multiply_no_nan(gradient, scale) for gradient in gradients],
+            self.model.trainable_variables,
+            tf.where(finite, rate, 0.0),
+        )
+        return Update(loss / tokens, cross_entropy / tokens, tokens, rate, norms, finite, stops)
+
+    def slice_sums(self, source_ids: Any, target_ids: Any, k: Any, step: Any) -> Any:
+        """Returns loss, cross entropy, words and gradients of slice k, all summed over words.
+
+        Args:
+            source_ids: This worker's share of the batch, `[B, S]`.
+            target_ids: `[B, T]` likewise.
+            k: Number of the slice among those of all workers.
+            step: Updates made before, int64.
+        """
+        own = slice(k - self.first_slice, None, self.own_slices)
+        source_ids, target_ids = source_ids[own], target_ids[own]
+        alpha, passes = self.training.r_drop_alpha, self.training.passes
+        source_ids, target_ids = (tf.tile(ids, [passes, 1]) for ids in (source_ids, target_ids))
+        seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
+        prepared = products_in(self.training.precision, self.kernels, gradients=True)
+        with tf.GradientTape() as tape, prepared:
+            features = self.model.features(source_ids, target_ids, training=True, seeds=seeds)
+            real = tf.not_equal(target_ids, PAD_ID)
+            logits = self.model.readout(tf.boolean_mask(features, real), training=True, seeds=seeds)
+            losses, plain = smoothed_cross_entropy(
+                logits, tf.boolean_mask(target_ids, real), self.training.label_smoothing
+            )
+            loss = tf.reduce_sum(losses) / passes
+            if alpha:
+                loss += alpha / 2 * tf.reduce_sum(disagreement(*tf.split(logits, 2)))
+        gradients = tape.gradient(loss, self.weights)
+        return (
+            loss,
+            tf.reduce_sum(plain) / passes,
+            tf.cast(tf.size(losses) / passes, tf.float32),
+            [tf.convert_to_tensor(gradient) for gradient in gradients],
+        )
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether bfloat16 is worth it here, as far as the system tells."""
+    features = Path("/proc/cpuinfo")
+    known = features.exists() and not tf.config.list_logical_devices("GPU")
+    return not known or "bf16" in features.read_text()
+
+
+def load_weights(model: Any, weights: Mapping[str, np.ndarray]) -> None:
+    """Gives a model the weights of a checkpoint.
+
+    Raises:
+        UserError: If names or shapes differ.
+    """
+    own = {variable.path: variable for variable in model.trainable_variables}
+    if set(own) != set(weights):
+        odd = sorted(set(own) ^ set(weights))
+        raise UserError(f"The checkpoint is of another model: {odd[0]} is on one side only.")
+    for name, variable in own.items():
+        if tuple(variable.shape) != weights[name].shape:
+            raise UserError(
+                f"The checkpoint is of another model: {name} has shape {weights[name].shape}, "
+                f"the model {tuple(variable.shape)}."
+            )
+        variable.assign(weights[name])

@@ -1,0 +1,398 @@
+"""The training loop: updates, validation, checkpoints, and a clean way to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from dtmt_tf.config import UNK_ID, TrainingConfig, differences
+from dtmt_tf.data.batch import Batch, BatchPlan
+from dtmt_tf.data.pipeline import TrainingSet
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
+from dtmt_tf.training.diagnosis import first_non_finite
+from dtmt_tf.training.memory import no_more_than_there_is
+from dtmt_tf.training.step import TrainingStep
+from dtmt_tf.training.strategy import worker_number
+from dtmt_tf.training.summaries import Summaries
+
+logger = logging.getLogger(__name__)
+
+Samples = list[tuple[str, str, str]]  # source, reference, translation
+
+
+OUT_OF_TIME = 124  # the exit code that `timeout` has
+LOWER_RATE = 0.5  # after `max_bad_steps`
+SMALLER = (
+    "Halve data.max_tokens_per_batch and double training.accumulation_steps: an update reads as "
+    "much, in less memory. Or lower data.max_length."
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended.
+
+    Args:
+        step: Updates done.
+        exit_code: 0 if it came to its end, 128 and a signal's number, or `OUT_OF_TIME`.
+    """
+
+    step: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a session of training may do, whatever its experiment.
+
+    Args:
+        max_seconds: After so long it stops as by a signal.
+        allow_changes: Settings in which a checkpoint may differ: `section.name`.
+    """
+
+    max_seconds: float = math.inf
+    allow_changes: Sequence[str] = ()
+
+
+class Trainer:
+    """Trains until `max_steps`, early stopping, a signal or a time, and resumes where it stopped.
+
+    Several workers make the same updates and validations; the chief alone writes,
+    but for `bad-step-*.json`.
+
+    Args:
+        step: Makes the updates.
+        training_set: Gives the batches.
+        checkpoints: Where state is kept.
+        summaries: Where TensorBoard reads; none on workers that are not the chief.
+        validate: Returns scores (with "bleu") and sample translations of the present weights.
+        inspect: Writes gate statistics and attention of the present weights for a step.
+        settings: The whole experiment as plain values; a run resumes only under equal ones.
+        defaults: What stands for those that a checkpoint of an earlier version does not have.
+        texts: Returns the pairs that a batch's source and target ids stand for.
+        max_length: Longest training pair, in sub-words.
+        max_tokens: Padded positions of one slice of a batch.
+        limits: Of this session.
+    """
+
+    def __init__(
+        self,
+        step: TrainingStep,
+        training_set: TrainingSet,
+        checkpoints: CheckpointFolder,
+        summaries: Summaries | None,
+        validate: Callable[[], tuple[dict[str, float], Samples]] | None,
+        inspect: Callable[[int], None],
+        settings: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+        texts: Callable[[Any, Any], list[tuple[str, str]]],
+        max_length: int,
+        max_tokens: int,
+        limits: Limits = Limits(),
+    ) -> None:
+        self.update = step
+        self.training_set = training_set
+        self.training: TrainingConfig = step.training
+        self.checkpoints = checkpoints
+        self.summaries = summaries
+        self.validate = validate
+        self.inspect = inspect
+        self.texts = texts
+        self.max_length = max_length
+        self.limits = limits
+        self.plan = BatchPlan(
+            training_set.lengths, max_length, max_tokens, step.slices, self.training.seed
+        )
+        # What the position in the data stands on, beside the settings.
+        conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
+        self.settings = {**settings, "conditions": conditions}
+        self.defaults = defaults
+        self.history: list[dict[str, Any]] = []
+        self.step = 0
+        self.rate_factor = 1.0
+        self.bad_steps = 0
+        self._clock = _Clock()
+        self._exit_code = 0
+
+    def restore(self) -> int:
+        """Loads the newest sound checkpoint, if there is one; returns the number of updates done.
+
+        Raises:
+            UserError: If the checkpoint was made under other settings, listing the differences.
+        """
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
+            return 0
+        saved = dict(checkpoint.settings)
+        for section, values in self.defaults.items():
+            saved[section] = {**values, **saved[section]}
+        changes = differences(saved, self.settings)
+        refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
+        if refused:
+            names = " ".join(row.split(":")[0] for row in refused)
+            raise UserError(
+                f"{self.checkpoints.folder} holds a run with other settings:\n  "
+                + "\n  ".join(refused)
+                + "\nGive this run a name of its own with --name, start over with --restart, or go "
+                f"on all the same with\n  --allow-changes {names}"
+            )
+        for row in changes:
+            logger.warning("Going on with a change: %s", row)
+        self._take_over(checkpoint)
+        return self.step
+
+    def _take_over(self, checkpoint: Checkpoint) -> None:
+        self.update.restore(checkpoint.weights, checkpoint.optimizer)
+        self.history = [dict(record) for record in checkpoint.history]
+        self.step = checkpoint.step
+        self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
+        self._clock = _Clock(checkpoint.seconds, checkpoint.tokens)
+
+    def save(self) -> None:
+        """Writes a checkpoint of the present state."""
+        if self.summaries is None:
+            return
+        self.checkpoints.save(
+            Checkpoint(
+                self.step,
+                self.update.translating_weights,
+                self.update.state,
+                self.history,
+                self.settings,
+                self._clock.seconds,
+                self._clock.tokens,
+                self.rate_factor,
+                self.bad_steps,
+            )
+        )
+
+    def rehearse(self) -> None:
+        """Makes an update of a whole batch of the longest pairs, and leaves all as it was.
+
+        BPE-dropout, which lengthens what is stored, is left out of it.
+
+        Raises:
+            UserError: If memory does not suffice, naming the settings to change.
+        """
+        rows = np.empty(self.plan.sizes[-1], np.int8)
+        logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
+            "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",
+            len(rows),
+            self.max_length,
+            SMALLER,
+        )
+        try:
+            with no_more_than_there_is():
+                ids = tf.fill([len(self.update.take(rows)), self.max_length], UNK_ID)
+                self.update.rehearse(ids, ids)
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            raise UserError(
+                f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
+                f"{self.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
+            ) from error
+
+    def run(self) -> Outcome:
+        """Trains from the present step.
+
+        Side effects:
+            Writes checkpoints and summaries. SIGINT and SIGTERM, and the end of the time there is,
+            end the loop after the update or validation in flight, with a checkpoint; a second
+            signal ends the process at once.
+        """
+        former = {number: signal.signal(number, self._stop) for number in STOPPING}
+        try:
+            return self._loop()
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._exit_code:
+            raise KeyboardInterrupt
+        self._exit_code = 128 + number
+
+    def _loop(self) -> Outcome:
+        training = self.training
+        end = time.monotonic() + self.limits.max_seconds
+        if not self.step and not self.checkpoints.steps():
+            self.save()  # a disk that is full says so now, and there is a state to go back to
+        batches = self._batches()
+        clock = self._clock
+        clock.resume()
+        with tqdm(
+            total=training.max_steps,
+            initial=self.step,
+            desc="train",
+            unit="step",
+            ncols=79,
+            mininterval=0.5 if sys.stderr.isatty() else 20.0,
+            bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
+            "{elapsed}<{remaining}{postfix}",
+            disable=self.summaries is None,
+        ) as bar:
+            if self.step and self._validation_is_due():  # stopped between saving and scoring
+                self._validate(bar, float("nan"))
+                clock.resume()
+            stopped = False
+            while not self.finished() and not stopped:
+                if time.monotonic() >= end and not self._exit_code:
+                    self._exit_code = OUT_OF_TIME
+                if self._exit_code and self.update.alone:
+                    break
+                batch = next(batches)
+                update = self.update(*batch, self.rate_factor, bool(self._exit_code))
+                self.step += 1
+                clock.count(int(update.tokens))
+                stopped = float(update.stops) > 0  # all workers see it after the same update
+                loss = float(update.loss)
+                if update.finite:
+                    self.bad_steps = 0
+                elif self._goes_back(bar, batch, loss):
+                    batches, clock = self._batches(), self._clock
+                    bar.reset()
+                    bar.update(self.step)
+                    clock.resume()
+                    continue
+                bar.set_postfix_str(
+                    f"loss {loss:.3f} lr {float(update.learning_rate):.1e} {clock.rate:.0f} tok/s",
+                    refresh=False,
+                )
+                bar.update()
+                if self.summaries and self.step % training.log_steps == 0:
+                    self.summaries.update(self.step, update, clock.rate)
+                if self._validation_is_due():
+                    self.save()
+                    self._validate(bar, loss)
+                    clock.resume()
+        if stopped:
+            self._exit_code = self._exit_code or 128 + signal.SIGTERM
+        if self._exit_code and self.checkpoints.steps()[-1:] != [self.step]:
+            self.save()
+        if self.finished() and self.step < training.max_steps:
+            logger.info("No better BLEU in %d validations: ended early.", training.patience)
+        return Outcome(self.step, self._exit_code)
+
+    def _batches(self) -> Iterator[Batch]:
+        dataset = self.training_set.batches(
+            self.plan, self.step, self.training.max_steps, self.update.take
+        )
+        return dataset.as_numpy_iterator()  # type: ignore[no-any-return]
+
+    def _goes_back(self, bar: tqdm, batch: Batch, loss: float) -> bool:
+        """Notes an update that was not finite; after some in a row, goes back at half the rate.
+
+        Raises:
+            UserError: If the rate was halved before.
+
+        Side effects:
+            Writes `bad-step-<number>.json` beside the checkpoints' folder; of several workers
+            each writes `bad-step-<number>-worker-<worker>.json`, with its own pairs.
+        """
+        tensor = first_non_finite(self.update, *batch, self.step - 1)
+        number = worker_number(self.update.strategy)
+        worker = "" if self.update.alone else f"-worker-{number}"
+        path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}{worker}.json"
+        record = {
+            "step": self.step,
+            "loss": str(loss),
+            "first_non_finite": tensor,
+            "pairs": self.texts(*batch),
+        }
+        write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
+        self.bad_steps += 1
+        what = f"Update {self.step} was left out: not finite is {tensor}. Its pairs: {path}"
+        bar.write(what, file=sys.stderr)
+        if self.bad_steps < self.training.max_bad_steps:
+            return False
+        if self.rate_factor < 1:
+            raise UserError(
+                f"{what}\n{self.bad_steps} in a row, and the rate was halved before. "
+                "The last checkpoint is sound; try a lower training.learning_rate or "
+                "training.clip_norm under another --name."
+            )
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
+            raise UserError(f"{what}\nThere is no checkpoint to go back to.")
+        self._take_over(checkpoint)
+        self.rate_factor, self.bad_steps = LOWER_RATE, 0
+        bar.write(f"Back to update {self.step:,}, at half the rate.", file=sys.stderr)
+        return True
+
+    def _validation_is_due(self) -> bool:
+        """Whether this step is one of those scored, and has not been."""
+        training = self.training
+        due = self.step % training.validation_steps == 0 or self.step == training.max_steps
+        return due and all(record["step"] != self.step for record in self.history)
+
+    def _validate(self, bar: tqdm, loss: float) -> None:
+        record: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
+        if self.validate is not None:
+            with self.update.averaged():
+                scores, samples = self.validate()
+            record |= scores
+            if self.summaries:
+                self.summaries.validation(self.step, scores, samples)
+            lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
+            for source, reference, translation in samples[:2]:
+                lines += [
+                    f"  source      {source}",
+                    f"  reference   {reference}",
+                    f"  translation {translation}",
+                ]
+            bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
+        self.history.append(record)
+        self.inspect(self.step)
+        self.save()
+
+    def finished(self) -> bool:
+        """Whether all updates are made, or the best score is `training.patience` old."""
+        return finished(self.training, self.step, self.history if self.validate else [])
+
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether all updates are made, or the best score is `patience` validations old."""
+    if step >= training.max_steps:
+        return True
+    scores, patience = [record["bleu"] for record in history], training.patience
+    if not patience or len(scores) <= patience:
+        return False
+    return max(scores[-patience:]) <= max(scores[:-patience])
+
+
+class _Clock:
+    """Time spent in updates, words seen, and words per second lately."""
+
+    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
+        self.seconds = seconds
+        self.tokens = tokens
+        self.rate = 0.0
+        self._last = time.perf_counter()
+
+    def count(self, tokens: int) -> None:
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        self.seconds += elapsed
+        self.tokens += tokens
+        rate = tokens / elapsed
+        self.rate = 0.9 * self.rate + 0.1 * rate if self.rate else rate
+
+    def resume(self) -> None:
+        """Leaves out the time since the last count."""
+        self._last = time.perf_counter()

@@ -1,0 +1,81 @@
+"""Text that commands read: its lines, a byte order mark, bytes that are no text."""
+
+import argparse
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtmt_tf.commands import lines
+from dtmt_tf.errors import UserError
+
+
+@pytest.fixture(params=["file", "packed", "standard input"])
+def read(request, tmp_path, monkeypatch):
+    """Reads bytes from a file or from standard input; returns lines."""
+
+    def call(content, **options):
+        if request.param == "standard input":
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "ascii"))
+            return lines.read_text(None, **options)
+        path = tmp_path / ("text.gz" if request.param == "packed" else "text")
+        path.write_bytes(gzip.compress(content) if request.param == "packed" else content)
+        return lines.read_text(path, **options)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\n\r\nb\n", ["a", "", "b"]),
+        ("ä\u2028b\x0c\nc\n".encode(), ["ä\u2028b\x0c", "c"]),
+    ],
+)
+def test_lines_end_at_newlines_alone(read, content, expected):
+    assert read(content) == expected
+
+
+def test_a_byte_order_mark_is_left_out_and_told(read, caplog):
+    assert read(b"\xef\xbb\xbfMarch 5\nx\n") == ["March 5", "x"]
+    assert "begins with a byte order mark" in caplog.text
+    assert read(b"\xef\xbb\xbf\n") == [""]
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"a\nb\xff\n", r":2: byte 0xff at position 2"),
+        (b"\xfe\xff\0a\0\n", r":1: byte 0xfe at position 1"),
+        (b"ok\n\n\xc3", r":3: byte 0xc3 at position 1"),
+        (b"\xed\xa0\x80\n", r":1: byte 0xed at position 1"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_with_their_line_or_replaced(read, content, place):
+    with pytest.raises(UserError, match=f"{place}.*--replace-invalid"):
+        read(content)
+    assert any("\ufffd" in line for line in read(content, replace=True))
+
+
+def test_standard_input_that_is_closed_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="Standard input is closed"):
+        lines.read_text(None)
+
+
+@pytest.mark.parametrize("spelling", ["in", "./in", "folder/../in", "link"])
+def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "in").write_text("a")
+    (tmp_path / "link").symlink_to("in")
+    args = argparse.Namespace(input=Path("in"), output=Path(spelling))
+    with pytest.raises(UserError, match="is the input"):
+        lines.check_files(args)
+    lines.check_files(argparse.Namespace(input=Path("in"), output=Path("out")))
+    lines.check_files(argparse.Namespace(input=None, output=Path("in")))

@@ -1,0 +1,141 @@
+"""Only a folder that this program made is a run's, and only files that it knows are removed."""
+
+import json
+import os
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve
+from dtmt_tf.files import MARK, claimed
+from dtmt_tf.models import MODELS
+from dtmt_tf.runs import Run
+from dtmt_tf.tasks import TASKS
+
+OURS = [
+    *("experiment.json", "samples.json", "subwords.json", "scores.json", "source.spm"),
+    *("target.spm", "test.txt", "news.txt", "validation.txt.partial", "train.txt.partial.json"),
+    *("checkpoints/step-00000020.npz", "checkpoints/step-00000010.npz.damaged"),
+    "tensorboard/events.out.tfevents.1.host.2.0.v2",
+]
+THEIRS = ["corpus.en", "notes.txt", "checkpoints/mine.npz", "tensorboard/notes.md", "more/a.txt"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of a corpus with one extra test, not read."""
+    experiment, origins = resolve(TASKS["custom"], "dtmt_tiny", MODELS["dtmt_tiny"])
+    run = Run(experiment, tmp_path / "custom" / "run", None, tmp_path / "cache", origins)
+    run.__dict__["corpus"] = type("Corpus", (), {"sizes": {"train": 9, "test": 1, "news": 1}})
+    return run
+
+
+def fill(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+
+def settled(run):
+    """Writes the settings of a run without the mark, as older versions did."""
+    fill(run.work, "experiment.json")
+    (run.work / "experiment.json").write_text(json.dumps(run.settings()))
+
+
+def there(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_new_folder_is_marked_and_a_restart_leaves_the_files_of_others(run, caplog):
+    with run.claimed():
+        assert (run.folder / MARK).is_file()
+        fill(run.work, *OURS, *THEIRS)
+        fill(run.folder, "1/saved_model.pb", "beside.txt")
+        run.restart()
+    left = {*(f"train/{name}" for name in THEIRS), "1/saved_model.pb", "beside.txt"}
+    assert there(run.folder) == {MARK, ".lock", *left}
+    assert "notes.txt" in caplog.text and "beside.txt" not in caplog.text
+
+
+def test_a_folder_of_something_else_is_refused_and_stays_as_it_was(run):
+    fill(run.folder, "train/corpus.en", "train/source.spm")
+    before = there(run.folder)
+    with pytest.raises(UserError, match="holds 'train' and no run of dtmt_tf. Nothing in it"):
+        with run.claimed():
+            pass
+    assert there(run.folder) == before
+
+
+def test_a_restart_without_a_mark_removes_nothing(run):
+    fill(run.work, *OURS)
+    with pytest.raises(UserError, match="Nothing was removed"):
+        run.restart()
+    assert there(run.work) == set(OURS)
+
+
+@pytest.mark.parametrize("older", ["train", "1"])
+def test_a_run_of_an_older_version_is_known_by_its_settings(run, older):
+    settled(run)
+    (run.work).rename(run.folder / older)
+    with run.claimed():
+        assert (run.folder / MARK).is_file()
+        fill(run.work, *OURS, *THEIRS)
+        run.restart()
+    assert there(run.work) == set(THEIRS)
+
+
+def test_a_corpus_that_an_older_version_prepared_is_known(run):
+    fill(run.work, "subwords.json", "source.spm")
+    with run.claimed():
+        assert (run.folder / MARK).is_file()
+
+
+def test_settings_that_are_damaged_do_not_make_a_folder_ours(run):
+    fill(run.work, "experiment.json", "corpus.en")
+    with pytest.raises(UserError, match="is damaged"):
+        with run.claimed():
+            pass
+    assert there(run.folder) == {"train/experiment.json", "train/corpus.en"}
+
+
+def test_a_folder_that_another_process_has_is_refused(run):
+    settled(run)
+    child = os.fork()
+    if not child:
+        with claimed(run.folder):
+            os.kill(os.getpid(), 19)  # stops until it is killed
+        os._exit(0)
+    try:
+        os.waitpid(child, os.WUNTRACED)
+        with pytest.raises(UserError, match=f"in use by process {child}"):
+            with run.claimed():
+                pass
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_members_of_an_ensemble_are_known_by_their_places(run, tmp_path, monkeypatch):
+    for place in ("custom/a", "elsewhere/a"):
+        member = Run(run.experiment, tmp_path / place, None, tmp_path, run.origins)
+        settled(member)
+        run.members = [*run.members, member]
+    monkeypatch.setattr(Run, "samples", lambda self: [])
+    with run.claimed():
+        run.write_settings()
+    assert run.read("experiment.json")["members"] == ["a", "../elsewhere/a"]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    opened = Run.open(run.folder, None, tmp_path)
+    assert [member.folder.resolve() for member in opened.members] == [
+        tmp_path / "custom" / "a",
+        tmp_path / "elsewhere" / "a",
+    ]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "7", "[" * 100_000, "\xff"], ids=repr)
+def test_a_damaged_file_of_a_run_is_named(run, content):
+    fill(run.work, "scores.json")
+    (run.work / "scores.json").write_bytes(content.encode("latin1"))
+    with pytest.raises(UserError, match="scores.json is damaged.*Remove it, and run"):
+        run.read("scores.json")
