@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -297,7 +298,25 @@ def _machine() -> dict[str, Any]:
     from dtmt_tf.machine import machine
 
     versions = {name: metadata.version(name) for name in ("tensorflow", "keras")}
-    return {"machine": machine(), "versions": {"python": platform.python_version(), **versions}}
+    return {
+        "machine": machine(),
+        "versions": {"python": platform.python_version(), **versions},
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    """Returns the commit of this checkout, with + if its files were changed; "" without git."""
+    found = []
+    for command in ("rev-parse --short HEAD", "status --porcelain --untracked-files=no"):
+        try:
+            found.append(subprocess.check_output(
+                ["git", *command.split()], cwd=Path(__file__).parent, text=True,
+                stderr=subprocess.DEVNULL,
+            ).strip())  # fmt: skip
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+    return found[0] + "+" * bool(found[1])
 
 
 def _rounded(value: Any) -> Any:

@@ -26,6 +26,10 @@ PICTURES = Path(__file__).resolve().parent / "pictures"
 ATTENTION = PICTURES / "attention.json"  # what a trained model attended to, see `attend`
 TEXT = "Tuesday, March 5, 2024"
 DIGEST = "data sha256:"
+VALUES = {  # of a result, by updates: name of the axis, corner of the legend
+    "curve": ("validation BLEU", "lower right"),
+    "cross_entropy": ("validation cross entropy, nats", "upper right"),
+}
 MARKED = 10  # points of a line that are marked at most; more make it a chain
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
@@ -106,8 +110,8 @@ def draw_figures(paper: Paper, found: Sequence[Record], folder: Path) -> list[Pa
 def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
     """Returns the panels of each picture that the results fill."""
     pictures = {
-        name: [panel for title, curves in panels.items()
-               if (panel := curves_panel(title, curves, found)).lines]
+        name: [panel for value in VALUES for title, curves in panels.items()
+               if (panel := curves_panel(title, curves, found, value)).lines]
         for name, panels in CURVES.items()
     }  # fmt: skip
     for paper in PAPERS.values():
@@ -120,28 +124,31 @@ def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
     return {name: panels for name, panels in pictures.items() if panels}
 
 
-def curves_panel(title: str, curves: Sequence[Curve], found: Sequence[Record]) -> Panel:
-    """Returns validation BLEU by updates, of those curves that have results."""
+def curves_panel(
+    title: str, curves: Sequence[Curve], found: Sequence[Record], value: str = "curve"
+) -> Panel:
+    """Returns BLEU or cross entropy by updates, of those curves whose results have it."""
     lines = []
     for curve in curves:
-        if points := mean_curve([run for run in found if _belongs(run, curve)]):
+        if points := mean_curve([run for run in found if _belongs(run, curve)], value):
             lines.append(Line(curve.label, points, bool(curve.change)))
-    return Panel(title, "updates", "validation BLEU", lines)
+    return Panel(title, "updates", VALUES[value][0], lines, legend=VALUES[value][1])
 
 
 def _belongs(run: Record, curve: Curve) -> bool:
     if run["task"] != curve.task:
         return False
     if isinstance(curve.runs, str):
-        return run["row"] == curve.runs and tuple(run["series"]["set"]) == curve.change
+        budget = run["series"].get("max_steps"), tuple(run["series"].get("set", ()))
+        return run["row"] == curve.runs and budget == (curve.updates, curve.change)
     return not run["row"] and run["name"] in curve.runs
 
 
-def mean_curve(results: Sequence[Record]) -> list[tuple[float, float]]:
+def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[float, float]]:
     """Returns the mean over runs after each validation that all of them made."""
-    steps = [set(map(int, result["curve"])) for result in results]
+    steps = [set(map(int, result.get(value, ()))) for result in results]
     return [
-        (step, statistics.fmean(result["curve"][str(step)] for result in results))
+        (step, statistics.fmean(result[value][str(step)] for result in results))
         for step in sorted(set.intersection(*steps) if steps else ())
     ]
 
@@ -163,15 +170,21 @@ def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
 
 
 def draw_panels(path: Path, panels: Sequence[Panel]) -> list[Path]:
-    """Draws panels side by side, with one scale of y; returns the files, light and dark."""
+    """Draws panels in a row for each name of y, with one scale a row; returns both files."""
+    names = list(dict.fromkeys(panel.y for panel in panels))
+    rows = [[panel for panel in panels if panel.y == name] for name in names]
+    columns = max(map(len, rows))
 
     def draw(figure: Figure, theme: Mapping[str, Any]) -> None:
-        all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for panel, axes in zip(panels, all_axes, strict=True):
-            _panel(axes, panel, theme)
-        all_axes[0].set_ylabel(panels[0].y)
+        grid = figure.subplots(len(rows), columns, sharey="row", squeeze=False)
+        for row, all_axes in zip(rows, grid, strict=True):
+            for panel, axes in zip(row, all_axes, strict=False):
+                _panel(axes, panel, theme)
+            for axes in all_axes[len(row) :]:
+                axes.set_axis_off()
+            all_axes[0].set_ylabel(row[0].y)
 
-    return _save(path, content_of(panels), draw, 1.8 + 2.6 * len(panels), 3.5)
+    return _save(path, content_of(panels), draw, 1.8 + 2.6 * columns, 0.2 + 3.3 * len(rows))
 
 
 def draw_attention(path: Path, found: Mapping[str, Any]) -> list[Path]:

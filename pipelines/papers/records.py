@@ -102,6 +102,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     plan = BatchPlan.of(data, pairs.lengths, slices, training.seed)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
+    validations = newest.history if validated and not run.members else []
     history = {"checkpoint_steps", "training", "parameters", "decoding"}
     return {
         "name": run.folder.resolve().name,
@@ -133,9 +134,12 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
             split: {name: value for name, value in values.items() if name not in history}
             for split, values in scores.items()
         },
-        "curve": {}
-        if run.members or not validated
-        else {each["step"]: round(each["bleu"], 2) for each in newest.history},
+        "curve": {each["step"]: round(each["bleu"], 2) for each in validations},
+        "cross_entropy": {
+            each["step"]: round(each["cross_entropy"], 4)
+            for each in validations
+            if "cross_entropy" in each
+        },
         "sentences": _sentences(run, parts[0]),
     }
 

@@ -88,7 +88,7 @@ def test_a_record_says_what_was_run_and_what_came_out(shop):
         assert record["changed_settings"]["training.patience"] == 0
         assert record["series"]["max_steps"] == UPDATES
         assert record["name"] == work.parent.name
-        assert record["curve"].keys() == {str(UPDATES)}
+        assert record["curve"].keys() == record["cross_entropy"].keys() == {str(UPDATES)}
         references = lines_of(folder / "test.target")
         test = record["scores"]["test"]
         expected = score_hypotheses(lines_of(work / "test.txt"), references)

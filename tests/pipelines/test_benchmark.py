@@ -5,6 +5,8 @@ import collections
 import json
 import os
 import random
+import re
+import subprocess
 import time
 
 import numpy as np
@@ -390,3 +392,16 @@ def test_windows_are_run_in_turn():
     found = timing.in_turn({name: Subject(name) for name in "ab"}, 3)
     assert "".join(order) == "abbaab"
     assert [window["amount"] for window in found["a"]] == [1, 4, 5]
+
+
+def test_a_result_names_the_commit_that_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "__file__", str(tmp_path / "command.py"))
+    assert benchmark._commit() == ""
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "a").write_text("1")
+    for arguments in (["init", "-q"], ["add", "a"], [*author, "commit", "-qm", "a"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    first = benchmark._commit()
+    assert re.fullmatch("[0-9a-f]{7,}", first)
+    (tmp_path / "a").write_text("2")
+    assert benchmark._commit() == first + "+"

@@ -8,6 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from pipelines.papers import pictures, records
 from pipelines.papers.pictures import Line, Panel
+from pipelines.papers.shown import Curve
 
 FOUND = records.read_records(records.RECORDS)
 CONTENTS = {
@@ -68,6 +69,30 @@ def test_curves_are_means_where_all_seeds_were_validated():
     runs = [{"curve": {"100": 1.0, "200": 3.0}}, {"curve": {"200": 5.0, "300": 9.0}}]
     assert pictures.mean_curve(runs) == [(200, 4.0)]
     assert pictures.mean_curve([]) == []
+
+
+def test_cross_entropy_stands_below_the_bleu_of_runs_that_have_it(tmp_path, monkeypatch):
+    curves = {"a": {"One": (Curve("x", "t", ("r",)),), "Two": (Curve("y", "t", "row"),)}}
+    monkeypatch.setattr(pictures, "CURVES", curves)
+    run = {
+        "task": "t",
+        "name": "r",
+        "row": "",
+        "series": {},
+        "curve": {"1": 2.0},
+        "cross_entropy": {"1": 0.5},
+    }
+    series = {"max_steps": 1650, "set": []}
+    row = {"task": "t", "name": "s", "row": "row", "series": series, "curve": {"1": 3.0}}
+    other = row | {"series": series | {"max_steps": 9}, "curve": {"1": 99.0}}
+    (panels,) = pictures.all_panels([run, row, other]).values()
+    assert [(panel.title, panel.y, panel.lines[0].points) for panel in panels] == [
+        ("One", "validation BLEU", [(1, 2.0)]),
+        ("Two", "validation BLEU", [(1, 3.0)]),
+        ("One", "validation cross entropy, nats", [(1, 0.5)]),
+    ]
+    light, _ = pictures.draw_panels(tmp_path / "a", panels)
+    assert {"validation BLEU", "validation cross entropy, nats"} <= set(texts(light))
 
 
 def test_each_curve_of_the_documents_has_its_runs():
