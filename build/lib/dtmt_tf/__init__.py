@@ -1,1 +1,0 @@
-"""Neural machine translation with deep-transition recurrent networks, in Keras 3."""

@@ -1,1 +1,0 @@
-"""What `dtmt client` runs: lines through a TensorFlow Serving."""

@@ -1,1 +1,0 @@
-"""The commands of `dtmt`, a module each."""

@@ -1,1 +1,0 @@
-"""From parallel text to batches: corpora, checks and the input pipeline."""

@@ -1,1 +1,0 @@
-"""What an experiment costs, before it is trained."""
