@@ -16,6 +16,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "export": "export a trained run as a SavedModel",
     "prepare": "check a corpus and write its training pairs as records",
     "ensemble": "make a run of trained runs that predict together",
+    "config": "compare settings of runs and files, or list all settings",
     "client": "translate text with a running TensorFlow Serving",
 }
 

@@ -58,10 +58,10 @@ class DataConfig(Section):
         (), "plain, .gz or .xz; from here, below --data-dir, or absolute"
     )
     train_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
-    validation_source: tuple[str, ...] = setting((), "files that tell when to stop")
-    validation_target: tuple[str, ...] = setting((), "as many files")
+    validation_source: tuple[str, ...] = setting((), "files whose score says when to stop")
+    validation_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
     test_source: tuple[str, ...] = setting((), "files that are scored at the end")
-    test_target: tuple[str, ...] = setting((), "as many files")
+    test_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
     extra_tests: tuple[str, ...] = setting(
         (), "wmt/newstest2013: the files of that name with .en and .de"
     )
@@ -138,22 +138,26 @@ class TrainingConfig(Section):
 
     section = "training"
 
-    seed: int = setting(1, "of weights, order of batches and dropout", at_least=0)
+    seed: int = setting(1, "fixes weights, order of batches and dropout", at_least=0)
     max_steps: int = setting(300_000, "optimiser updates", at_least=1)
     accumulation_steps: int = setting(
         1, "micro-batches in one update, so that 1 device replaces n", at_least=1, at_most=100_000
     )
-    label_smoothing: float = _rate(0.1, "spread evenly over the other tokens")
+    label_smoothing: float = _rate(0.1, "share of the target spread evenly over the other tokens")
     loss_unit: str = setting(
         "tokens", "what an update's loss is divided by", choices=("tokens", "sentences")
     )
     word_dropout_rate: float = _rate(
-        0.0, "tokens, of source and translation so far, that are not read"
+        0.0, "share of tokens, of source and translation so far, not read"
     )
-    embedding_dropout_rate: float = _rate(0.3, "of embeddings")
-    output_dropout_rate: float = _rate(0.3, "of the layer before prediction")
-    candidate_dropout_rate: float = _rate(0.1, "of every cell's candidate, fresh at each step")
-    subword_dropout_rate: float = _rate(0.0, "merges left out when a training sentence is cut up")
+    embedding_dropout_rate: float = _rate(0.3, "share of embeddings left out in training")
+    output_dropout_rate: float = _rate(0.3, "the same, of the layer before prediction")
+    candidate_dropout_rate: float = _rate(
+        0.1, "the same, of every cell's candidate, drawn at each step"
+    )
+    subword_dropout_rate: float = _rate(
+        0.0, "share of merges left out when a training sentence is cut up"
+    )
     r_drop_alpha: float = setting(
         0.0,
         "weight of R-Drop; above 0 each batch is read twice, at twice the cost",
@@ -162,7 +166,7 @@ class TrainingConfig(Section):
     )
     schedule: str = setting(
         "dtmt",
-        "of the rate; dtmt: formula (17) of the paper",
+        "how the rate changes; dtmt: formula (17) of the paper",
         choices=("dtmt", "constant", "inverse_sqrt", "peak"),
     )
     learning_rate: float = setting(
@@ -188,7 +192,7 @@ class TrainingConfig(Section):
         8e-4, "highest rate of schedules inverse_sqrt and peak", above=0, at_most=1000
     )
     warmup_updates: int = setting(
-        400, "updates until that rate, of inverse_sqrt and peak", at_least=1
+        400, "updates until the rate is highest, of inverse_sqrt and peak", at_least=1
     )
     decay_start_updates: int = setting(
         25_000, "of schedule peak: updates until the rate falls", at_least=0
@@ -207,16 +211,20 @@ class TrainingConfig(Section):
     )
     adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
     adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
-    clip_norm: float = setting(5.0, "of the whole gradient, after the sum over replicas", above=0)
+    clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
     max_bad_steps: int = setting(
         3, "updates in a row, not finite, before going back at half the rate", at_least=1
     )
     validation_steps: int = setting(2000, "updates between validations", at_least=1)
     patience: int = setting(
-        20, "validations without a better score before stopping; 0: never stop early", at_least=0
+        20, "validations without a better score before stopping; 0: never stop", at_least=0
     )
-    stop_on: str = setting("bleu", "that score", choices=("bleu", "cross_entropy"))
+    stop_on: str = setting(
+        "bleu",
+        "the score that patience counts, on the validation files",
+        choices=("bleu", "cross_entropy"),
+    )
     checkpoint_minutes: float = setting(
         10.0,
         "longest time between checkpoints; 0: only where validated",

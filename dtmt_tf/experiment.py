@@ -21,6 +21,8 @@ from dtmt_tf.config import (
     TrainingConfig,
 )
 from dtmt_tf.errors import UserError
+from dtmt_tf.settings import about
+from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,21 @@ class Experiment:
     evaluation: EvaluationConfig
 
 
-_KINDS: dict[str, Any] = {
+KINDS: dict[str, Any] = {
     "data": DataConfig,
     "training": TrainingConfig,
     "decoding": DecodingConfig,
     "evaluation": EvaluationConfig,
 }
-SECTIONS = ("model", *_KINDS)
+SECTIONS = ("model", *KINDS)
 
 
 def resolve(
-    task: Task, model_name: str, model: ModelConfig, overrides: Iterable[str] = ()
+    task: Task,
+    model_name: str,
+    model: ModelConfig,
+    overrides: Iterable[str] = (),
+    file: SettingsFile | None = None,
 ) -> tuple[Experiment, dict[str, str]]:
     """Puts an experiment together.
 
@@ -58,6 +64,7 @@ def resolve(
         model_name: Name of the preset.
         model: The preset's settings.
         overrides: `section.name=value` texts, applied in order.
+        file: What a file sets; overrides come after it.
 
     Returns:
         The experiment, and for each setting where its value comes from.
@@ -76,11 +83,15 @@ def resolve(
         for item in dataclasses.fields(section)
     }
     experiment = Experiment(task=task.name, model_name=model_name, **sections)
-    experiment, origins = with_overrides(experiment, origins, overrides)
+    changes = _read_entries(file, sections) if file else []
+    changes += _read_overrides(overrides, sections)
+    experiment, origins = _changed(experiment, origins, changes)
     return _reverse(experiment, origins) if experiment.data.reverse else (experiment, origins)
 
 
-def _reverse(experiment: Experiment, origins: dict[str, str]) -> tuple[Experiment, dict[str, str]]:
+def _reverse(
+    experiment: Experiment, origins: Mapping[str, str]
+) -> tuple[Experiment, dict[str, str]]:
     """Exchanges what the settings say of source and target."""
     data = experiment.data
     other: dict[str, str] = {}
@@ -92,7 +103,7 @@ def _reverse(experiment: Experiment, origins: dict[str, str]) -> tuple[Experimen
     values: dict[str, Any] = {name: getattr(data, other[name]) for name in other}
     moved = {f"data.{name}": origins[f"data.{other[name]}"] for name in other}
     data = dataclasses.replace(data, **values)
-    return dataclasses.replace(experiment, data=data), origins | moved
+    return dataclasses.replace(experiment, data=data), {**origins, **moved}
 
 
 def with_overrides(
@@ -113,15 +124,40 @@ def with_overrides(
             vocabulary and the data has none.
     """
     sections = {name: getattr(experiment, name) for name in SECTIONS}
+    return _changed(experiment, origins, _read_overrides(overrides, sections))
+
+
+Change = tuple[str, Any, str]  # a setting, its value and where that comes from
+
+
+def _read_overrides(overrides: Iterable[str], sections: Mapping[str, Any]) -> list[Change]:
+    return [(*parse_override(override, sections), "--set") for override in overrides]
+
+
+def _read_entries(file: SettingsFile, sections: Mapping[str, Any]) -> list[Change]:
+    changes = []
+    for entry in file.entries:
+        try:
+            value = _parse_value(entry.key, entry.value, _kind(entry.key, sections))
+        except UserError as error:
+            raise UserError(f"{entry.place}: {error}") from None
+        changes.append((entry.key, value, file.path.name))
+    return changes
+
+
+def _changed(
+    experiment: Experiment, origins: Mapping[str, str], changes: Iterable[Change]
+) -> tuple[Experiment, dict[str, str]]:
+    """Returns an experiment with changes, the later before the earlier, and the new origins."""
+    sections = {name: getattr(experiment, name) for name in SECTIONS}
     origins = dict(origins)
-    changes: dict[str, dict[str, Any]] = {}
-    for override in overrides:
-        key, value = parse_override(override, sections)
+    values: dict[str, dict[str, Any]] = {}
+    for key, value, origin in changes:
         section_name, _, name = key.partition(".")
-        changes.setdefault(section_name, {})[name] = value
-        origins[key] = "--set"
-    for section_name, values in changes.items():
-        sections[section_name] = dataclasses.replace(sections[section_name], **values)
+        values.setdefault(section_name, {})[name] = value
+        origins[key] = origin
+    for section_name, changed in values.items():
+        sections[section_name] = dataclasses.replace(sections[section_name], **changed)
     if sections["model"].needs_joint_vocabulary and not sections["data"].joint_vocabulary:
         raise UserError(
             f"One table for both languages (model.tied_embeddings, model {experiment.model_name}) "
@@ -135,23 +171,35 @@ def parse_override(text: str, sections: Mapping[str, Any]) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"--set takes section.name=value. Received: {text!r}.")
+    return key, _parse_value(key, value, _kind(key, sections))
+
+
+def _kind(key: str, sections: Mapping[str, Any]) -> Any:
+    """Returns the type of a setting.
+
+    Raises:
+        UserError: If there is no such setting.
+    """
     known = [f"{s}.{item.name}" for s in sections for item in dataclasses.fields(sections[s])]
     if key not in known:
         guess = difflib.get_close_matches(key, known, 1)
         hint = f" Did you mean {guess[0]!r}?" if guess else " --show-config lists them all."
         raise UserError(f"Unknown setting {key!r}.{hint}")
     section_name, _, name = key.partition(".")
-    kind = typing.get_type_hints(type(sections[section_name]))[name]
-    return key, _parse_value(key, value, kind)
+    return typing.get_type_hints(type(sections[section_name]))[name]
 
 
-def _parse_value(key: str, value: str, kind: Any) -> Any:
+def _parse_value(key: str, value: str | tuple[str, ...], kind: Any) -> Any:
+    """Returns a value by the type of its setting; several texts are for one that is a list."""
+    if typing.get_origin(kind) is tuple:  # of texts, divided by commas
+        texts = value.split(",") if isinstance(value, str) else value
+        return tuple(text for text in texts if text)
+    if not isinstance(value, str):
+        raise UserError(f"`{key}` should be one value. Received: {', '.join(value)}.")
     if isinstance(kind, types.UnionType):  # such as `int | None`
-        if value.lower() == "none":
+        if value.lower() in ("none", "null", "~"):
             return None
         kind = next(option for option in typing.get_args(kind) if option is not type(None))
-    if typing.get_origin(kind) is tuple:  # of texts, divided by commas
-        return tuple(part for part in value.split(",") if part)
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[value.lower()]
@@ -176,7 +224,7 @@ def defaults(model_class: type[ModelConfig]) -> dict[str, Any]:
     They stand for settings that a run of an earlier version did not have: a new setting's default
     is what the code did before.
     """
-    kinds = {**_KINDS, "model": model_class}
+    kinds = {**KINDS, "model": model_class}
     values = {name: dataclasses.asdict(kind()) for name, kind in kinds.items()}
     return dict(json.loads(json.dumps(values)))
 
@@ -207,7 +255,7 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
     try:
         sections: dict[str, Any] = {
             name: kind(**{key: _frozen(value) for key, value in values[name].items()})
-            for name, kind in {**_KINDS, "model": model_class}.items()
+            for name, kind in {**KINDS, "model": model_class}.items()
         }
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
     except (KeyError, TypeError) as error:
@@ -223,11 +271,32 @@ def _frozen(value: Any) -> Any:
 
 
 def show(experiment: Experiment, origins: Mapping[str, str]) -> str:
-    """Returns the settings as lines of `section.name = value  # origin`."""
-    lines = [f"task = {experiment.task}", f"model = {experiment.model_name}"]
-    for section, values in to_dict(experiment).items():
-        if isinstance(values, dict):
-            for name, value in values.items():
-                key = f"{section}.{name}"
-                lines.append(f"{key} = {json.dumps(value)}  # {origins[key]}")
+    """Returns all settings as a file that `--config` reads: meaning, value, origin.
+
+    With `data.reverse`, source and target stand as they were given, or they would be exchanged
+    once more.
+    """
+    if experiment.data.reverse:
+        experiment, origins = _reverse(experiment, origins)
+    lines = [
+        "# All settings; --config reads this again, or any part of it. Behind each value",
+        "# stands where it comes from.",
+        f"{TASK}: {as_yaml(experiment.task)}",
+        f"{MODEL_NAME}: {as_yaml(experiment.model_name)}",
+    ]
+    for name in SECTIONS:
+        section = getattr(experiment, name)
+        lines += ["", f"{name}:"]
+        for item in dataclasses.fields(section):
+            if meaning := about(item).meaning:
+                lines.append(f"  # {meaning}")
+            lines += _entry(item.name, getattr(section, item.name), origins[f"{name}.{item.name}"])
     return "\n".join(lines)
+
+
+def _entry(name: str, value: Any, origin: str) -> list[str]:
+    """Returns the lines of a setting: one, or of several files one each."""
+    if isinstance(value, tuple) and len(value) > 1:
+        return [f"  {name}:  # {origin}", *(f"    - {as_yaml(item)}" for item in value)]
+    text = as_yaml(list(value) if isinstance(value, tuple) else value)
+    return [f"  {name}: {text}  # {origin}"]

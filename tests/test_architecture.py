@@ -17,7 +17,8 @@ ALLOWED = {
     "errors": set(),
     "settings": {"errors"},
     "config": {"settings"},
-    "experiment": {"config", "errors", "settings"},
+    "settings_file": {"errors"},
+    "experiment": {"config", "errors", "settings", "settings_file"},
     "files": {"errors"},
     "resumable_lines": {"errors", "files"},
     "quiet": set(),
@@ -52,7 +53,7 @@ ALLOWED = {
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
-        *("planning", "client", "resumable_lines"),
+        *("planning", "client", "resumable_lines", "settings", "settings_file"),
     },
     "cli": {"commands"},
 }

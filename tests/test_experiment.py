@@ -150,17 +150,28 @@ def test_an_override_equal_to_the_default_still_says_so():
 def test_show_lists_every_setting_with_its_origin():
     experiment, origins = resolved("model.context_dim=4", "evaluation.lowercase=true")
     lines = show(experiment, origins).splitlines()
-    assert lines[:2] == ["task = toy", "model = toy8"]
-    assert len(lines) == 2 + len(origins)
+    assert lines[2:4] == ["task: toy", "model_name: toy8"]
+    assert len([line for line in lines if "  # " in line[2:]]) == len(origins)
     for line in (
-        "model.units = 8  # default",
-        "model.context_dim = 4  # --set",
-        "data.max_length = 64  # task toy",
-        'data.source_language = "en"  # task toy',
-        "evaluation.lowercase = true  # --set",
-        "decoding.length_penalty = 0.6  # default",
+        "model:",
+        "  units: 8  # default",
+        "  context_dim: 4  # --set",
+        "  max_length: 64  # task toy",
+        "  source_language: en  # task toy",
+        "  lowercase: true  # --set",
+        "  length_penalty: 0.6  # default",
+        "  test_source: []  # default",
     ):
         assert line in lines
+
+
+def test_show_says_what_each_setting_means_above_it():
+    lines = show(*resolved("data.train_source=a.en,b.en")).splitlines()
+    assert lines[lines.index("  label_smoothing: 0.1  # default") - 1].startswith("  # share of")
+    place = lines.index("  train_source:  # --set")
+    assert lines[place - 1].startswith("  # plain, .gz or .xz")
+    assert lines[place + 1 : place + 3] == ["    - a.en", "    - b.en"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_task_has_the_usual_decoding_and_evaluation():

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from dtmt_tf import caller
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.config import Task
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment, resolve
 from dtmt_tf.files import is_of_full_disk
@@ -29,9 +30,8 @@ def run_parser(command: str, description: str, *examples: str) -> Parser:
     group = result.add_argument_group("which run")
     group.add_argument(
         "--task",
-        default=DEFAULT_TASK,
         metavar="NAME",
-        help=f"one of {', '.join(TASKS)} (default: %(default)s)",
+        help=f"one of {', '.join(TASKS)} (default: {DEFAULT_TASK})",
     )
     group.add_argument(
         "--model",
@@ -77,6 +77,20 @@ def add_set(
     )
 
 
+def add_config(group: argparse._ActionsContainer) -> None:
+    """Adds `--config` to a parser."""
+    from dtmt_tf.experiment import SECTIONS
+    from dtmt_tf.settings_file import read_settings_file
+
+    group.add_argument(
+        "--config",
+        type=lambda text: read_settings_file(Path(text), SECTIONS),
+        metavar="FILE",
+        help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
+        "prints; --task, --model and --set come before it",
+    )
+
+
 def add_devices(group: argparse._ActionsContainer) -> None:
     """Adds `--devices` to a parser."""
     group.add_argument(
@@ -91,11 +105,23 @@ def add_devices(group: argparse._ActionsContainer) -> None:
 
 def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name."""
+    task, model = _task_and_model(args)
+    return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
+
+
+def _task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
+    """Returns the task and the name of the preset, from arguments, file or by default."""
     from dtmt_tf.tasks import TASKS
 
-    task = _choose(args.task, TASKS, "task")
-    name = next(name for name in (args.name, args.model, task.model) if name is not None)
-    return args.output_dir / task.name / plain_name(name)
+    file = getattr(args, "config", None)
+    names = {"task": DEFAULT_TASK, **(file.names if file else {})}
+    names |= {
+        name: given
+        for name, given in (("task", args.task), ("model_name", args.model))
+        if given is not None
+    }
+    task: Task = _choose(names["task"], TASKS, "task")
+    return task, names.get("model_name", task.model)
 
 
 def plain_name(name: str) -> str:
@@ -160,11 +186,10 @@ def cache_dir() -> Path:
 def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     """Resolves task, model and `--set` into settings and their origins."""
     from dtmt_tf.models import MODELS
-    from dtmt_tf.tasks import TASKS
 
-    task = _choose(args.task, TASKS, "task")
-    name = args.model or task.model
-    return resolve(task, name, _choose(name, MODELS, "model"), args.set)
+    task, name = _task_and_model(args)
+    file = getattr(args, "config", None)
+    return resolve(task, name, _choose(name, MODELS, "model"), args.set, file)
 
 
 def check_range(args: argparse.Namespace, name: str, least: float, most: float) -> None:

@@ -28,6 +28,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="write the records in an Apache Beam pipeline with these options of Beam's, such as "
         "runner=DirectRunner; its workers must see the same folders",
     )
+    common.add_config(parser)
     common.add_set(parser)
     args = parser.parse_args(arguments)
     startup.start_tensorflow()

@@ -28,6 +28,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt train --task custom --name mine \\",
         "    --set data.train_source=a.en data.train_target=a.de",
     )
+    common.add_config(parser)
     common.add_set(parser)
     common.add_devices(parser)
     parser.add_argument(

@@ -58,7 +58,9 @@ class DTMTConfig(ModelConfig):
     )
     use_positional_signal: bool = setting(True, "add sines of the position to embeddings")
     use_layer_norm: bool = setting(True, "layer norm inside the cells")
-    use_gru_candidate_bias: bool = setting(False, "the paper's counts say no")
+    use_gru_candidate_bias: bool = setting(
+        False, "a bias in the GRU's candidate; the paper's counts say no"
+    )
     initializer_range: float = setting(
         0.08, "weights start uniform within it, all but the norms", above=0, below=10
     )

@@ -25,13 +25,13 @@ def test_show_config_resolves_the_papers_task(here):
     result = here("train", "--task", "wmt14_ende", "--show-config")
     assert result.returncode == 0, result.stderr
     for line in (
-        "model = dtmt4",
-        "model.units = 1024  # default",
-        "data.source_vocab_size = 32000  # task wmt14_ende",
-        "data.max_tokens_per_batch = 4096  # default",
-        "training.adam_epsilon = 1e-06  # default",
-        "training.schedule_decay_end = 1200000  # default",
-        "decoding.length_penalty = 0.6  # default",
+        "model_name: dtmt4",
+        "  units: 1024  # default",
+        "  source_vocab_size: 32000  # task wmt14_ende",
+        "  max_tokens_per_batch: 4096  # default",
+        "  adam_epsilon: 1.0e-06  # default",
+        "  schedule_decay_end: 1200000  # default",
+        "  length_penalty: 0.6  # default",
     ):
         assert line in result.stdout.splitlines()
 

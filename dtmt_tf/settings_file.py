@@ -1,0 +1,133 @@
+"""Files of settings in YAML, read as texts with their lines and written with what they mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dtmt_tf.errors import UserError
+
+TASK, MODEL_NAME = "task", "model_name"
+NAMES = TASK, MODEL_NAME
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One setting of a file.
+
+    Args:
+        key: Such as `model.units`, not yet known to exist.
+        value: As it is written, or several texts.
+        place: File and line.
+    """
+
+    key: str
+    value: str | tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """What a file sets.
+
+    Args:
+        path: The file.
+        names: Of the task and of the preset, as far as it names them.
+        entries: Its settings.
+    """
+
+    path: Path
+    names: dict[str, str]
+    entries: tuple[Entry, ...]
+
+
+def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
+    """Reads a file such as `dtmt train --show-config` prints, or any part of one.
+
+    A setting stands below its section or has its whole name, as in `model.units: 512`. Values are
+    left as they are written: their settings know how to read them.
+
+    Args:
+        path: A YAML file.
+        sections: Names of all sections.
+
+    Raises:
+        UserError: If it can not be read, or holds anything else, or anything twice.
+    """
+    try:
+        root = yaml.compose(path.read_bytes(), Loader=yaml.BaseLoader)
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise UserError(f"{path} is no YAML: {_one_line(error)}") from error
+    names: dict[str, str] = {}
+    entries: dict[str, Entry] = {}
+    for name, value, place in _items(root, f"{path}:1"):
+        if name in NAMES:
+            if not isinstance(value, yaml.ScalarNode) or not value.value:
+                raise UserError(f"{place}: {name} should be a name.")
+            if name in names:
+                raise UserError(f"{place}: {name} is named twice.")
+            names[name] = value.value
+        elif name in sections:
+            for setting, inner, inner_place in _items(value, place):
+                _add(entries, f"{name}.{setting}", inner, inner_place)
+        elif "." in name:
+            _add(entries, name, value, place)
+        else:
+            guess = difflib.get_close_matches(name, [*NAMES, *sections], 1)
+            known = f"Did you mean {guess[0]!r}?" if guess else f"There are {', '.join(sections)}."
+            raise UserError(f"{place}: unknown section {name!r}. {known}")
+    return SettingsFile(path, names, tuple(entries.values()))
+
+
+def _add(entries: dict[str, Entry], key: str, node: yaml.Node, place: str) -> None:
+    if key in entries:
+        raise UserError(f"{place}: {key} is set twice.")
+    entries[key] = Entry(key, _texts(node, place), place)
+
+
+def _items(node: yaml.Node | None, place: str) -> Iterator[tuple[str, yaml.Node, str]]:
+    """Yields names and values of a mapping with their places; an empty one has none."""
+    if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
+        return
+    file = place.rpartition(":")[0]
+    if not isinstance(node, yaml.MappingNode):
+        raise UserError(f"{file}:{_line(node)}: `name: value` should stand here.")
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise UserError(f"{file}:{_line(key)}: a name should stand here.")
+        yield key.value, value, f"{file}:{_line(key)}"
+
+
+def _texts(node: yaml.Node, place: str) -> str | tuple[str, ...]:
+    """Returns a scalar's text, or those of a list."""
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode):
+        items = node.value
+        if all(isinstance(item, yaml.ScalarNode) for item in items):
+            return tuple(item.value for item in items)
+    raise UserError(f"{place}: a value or a list of them should stand here.")
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _one_line(error: Exception) -> str:
+    """Returns what is wrong and where, without the excerpt that YAML shows."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    return f"{problem} in line {mark.line + 1}." if mark else f"{problem}."
+
+
+def as_yaml(value: Any) -> str:
+    """Returns a setting's value as YAML in one line; a list has brackets."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
+    return text.removesuffix("...\n").strip()
