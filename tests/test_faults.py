@@ -156,6 +156,16 @@ class Keeping:
         assert not (folder / "out.partial").exists()
 
 
+class Beginning(Keeping):
+    """Lines are written for the first time."""
+
+    def begin(self, folder):
+        (folder / "out").write_text("old")
+
+    def check(self, folder, ended):
+        assert ended.code or (folder / "out").read_text() != "old"
+
+
 class Marking:
     """A folder is claimed, marked and filled."""
 
@@ -195,7 +205,7 @@ class Cleaning(Marking):
         assert os.listdir(folder / "run" / "train") == ["own.txt"]
 
 
-SCENARIOS = {each.__name__: each for each in (Replacing, Keeping, Marking, Cleaning)}
+SCENARIOS = {each.__name__: each for each in (Replacing, Keeping, Beginning, Marking, Cleaning)}
 
 
 def fail_everywhere(name, folder):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from google.protobuf import (
     descriptor_pb2,
     descriptor_pool,
@@ -105,6 +106,32 @@ def test_what_compose_mounts_and_names_is_there():
         assert mounted[flag(name)].parent == FOLDER
     assert "- --enable_batching\n" in COMPOSE  # a server refuses the file without it
     assert f"image: {SERVER_IMAGE}\n" in COMPOSE
+
+
+def test_only_this_machine_reaches_what_compose_starts():
+    ports = re.findall(r'^      - "([\d.:]+)"$', COMPOSE, re.MULTILINE)
+    assert len(ports) == 3
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_every_service_has_limits_and_no_new_privileges():
+    services = yaml.safe_load(COMPOSE)["services"]
+    assert len(services) == 2
+    for service in services.values():
+        limits = service["deploy"]["resources"]["limits"]
+        assert limits.keys() == {"cpus", "memory", "pids"}
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert not service.keys() & {"privileged", "cap_add", "network_mode"}
+
+
+@pytest.mark.parametrize("file", ["README.md", "SERVING.md", "SCALE.md", "dtmt_tf/export/model_card.md"])
+def test_no_command_in_a_document_opens_a_port_to_others(file):
+    path = FOLDER.parents[1] / file
+    text = path.read_text(encoding="utf-8")
+    for mapping in re.findall(r"(?<!\S)(?:-p|--publish)[ =](\S+:\d+)", text):
+        assert mapping.startswith("127.0.0.1:"), mapping
+    for command in re.findall(r"-m http\.server[^`]*", text):
+        assert re.search(r"\s(-b|--bind)\s+127\.0\.0\.1\s", command), command
 
 
 def test_the_page_finds_server_and_model():

@@ -35,6 +35,22 @@ function showSettings(open) {
   }
 }
 
+/** Asks whether a server that the address names may have the text; until then nothing is sent. */
+function askForLeave() {
+  $("leave-server").textContent = originOf(settings.asked) ?? settings.asked;
+  $("leave-no").textContent = `No, use ${settings.server}`;
+  $("leave").showModal();
+}
+
+function endAsking(leave) {
+  if (leave) settings.server = settings.asked;
+  else history.replaceState(null, "", `?${new URLSearchParams({ models: settings.models })}`);
+  delete settings.asked;
+  $("leave").close();
+  $("source").focus();
+  listModels();
+}
+
 function listModels() {
   const before = $("model").value;
   $("model").replaceChildren(...settings.models.map((name) => new Option(name, name)));
@@ -64,6 +80,7 @@ const sentencesOf = (text) => text.split("\n").filter((line) => line.trim());
 
 async function translate() {
   clearTimeout(timer);
+  if (settings.asked) return; // no server is chosen yet
   const signal = start("translation");
   runs.details?.abort();
   const sentences = sentencesOf($("source").value);
@@ -270,5 +287,12 @@ $("previous").addEventListener("click", () => goTo(shown - 1));
 $("next").addEventListener("click", () => goTo(shown + 1));
 $("settings-button").addEventListener("click", () => showSettings($("settings").hidden));
 $("settings").addEventListener("submit", useSettings);
+$("leave-yes").addEventListener("click", () => endAsking(true));
+$("leave-no").addEventListener("click", () => endAsking(false));
+$("leave").addEventListener("cancel", (event) => {
+  event.preventDefault(); // the Escape key is a no
+  endAsking(false);
+});
 
-listModels();
+if (settings.asked) askForLeave();
+else listModels();

@@ -6,9 +6,12 @@ const TIMEOUT = 40_000; // milliseconds; the server itself gives up after 30 s
 const RETRY_PAUSE = 3_000;
 const STORE = "dtmt_tf";
 
-const settings = readSettings(); // server, models; and model, the chosen one
+const settings = readSettings(); // server, models; model, the chosen one; and asked, if any
 
-/** Settings from the address, else remembered, else guessed. */
+/**
+ * Settings from the address, else remembered, else guessed. A server that the address alone names
+ * and that is not at hand is `asked`, not used: whoever made the link would read what is typed.
+ */
 function readSettings() {
   const address = new URLSearchParams(location.search);
   let stored = {};
@@ -16,8 +19,27 @@ function readSettings() {
     stored = JSON.parse(localStorage.getItem(STORE)) ?? {};
   } catch {} // no storage, or not ours
   const here = `http://${location.hostname || "localhost"}:8501`;
-  const server = address.get("server") || stored.server || here;
-  return cleanSettings(server, address.get("models") || stored.models || "dtmt");
+  const models = address.get("models") || stored.models || "dtmt";
+  const own = cleanSettings(stored.server || here, models);
+  const named = cleanSettings(address.get("server") || own.server, models);
+  const known = isAtHand(named.server) || originOf(named.server) === originOf(own.server);
+  return known ? named : { ...own, asked: named.server };
+}
+
+/** Whether an address is on this machine, or where the page itself is from. */
+function isAtHand(address) {
+  const { hostname } = new URL(originOf(address) ?? "http://nowhere.invalid");
+  const isLoopback = /^(127(\.\d+){3}|\[::1\]|(.+\.)?localhost)$/.test(hostname);
+  return isLoopback || hostname === location.hostname;
+}
+
+/** Scheme, host and port of an address; null if it has none. */
+function originOf(address) {
+  try {
+    return new URL(address).origin;
+  } catch {
+    return null;
+  }
 }
 
 function cleanSettings(server, models) {
