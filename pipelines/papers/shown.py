@@ -47,12 +47,12 @@ LONG = ("long1", "long2", "long3")
 TAUGHT = ("distilled1", "distilled2", "distilled3")
 TOK, CASED = "multi30k_ende_tok", "multi30k_ende"
 HEADLINE = (
-    Entry("English-German captions, lower-cased", TOK, LONG, "DTMT, 352 units"),
-    Entry("the same", TOK, ("ensemble",), "these three together", "3 × 1 core"),
-    Entry("the same", TOK, TAUGHT, "DTMT, 352 units, taught by these three"),
-    Entry("English-German captions, cased", CASED, LONG, "DTMT, 352 units"),
+    Entry("Multi30k English-German, lower-cased", TOK, LONG, "DTMT, 352 units"),
+    Entry("the same", TOK, ("ensemble",), "these three models together", "3 × 1 core"),
+    Entry("the same", TOK, TAUGHT, "one model taught by these three"),
+    Entry("Multi30k English-German, cased", CASED, LONG, "DTMT, 352 units"),
     Entry("the same", CASED, ("min23",), "DTMT, 256 units, in a hurry", "2 cores"),
-    Entry("English-French captions, lower-cased", "multi30k_enfr_tok", ("epochs17",),
+    Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("epochs17",),
           "DTMT, 256 units", "2 cores"),
 )  # fmt: skip
 
