@@ -1,4 +1,4 @@
-"""BLEU from what it counts in each sentence: any part of a test set, any two systems, no text.
+"""BLEU from its counts in each sentence: for any subset, any two systems, without the text.
 
 sacreBLEU adds these counts up over a corpus and then computes the score.
 """

@@ -1,1 +1,1 @@
-"""What an experiment costs, before it is trained."""
+"""The cost of an experiment, told before it is trained."""

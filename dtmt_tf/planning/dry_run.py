@@ -1,4 +1,4 @@
-"""What an experiment costs, without its corpus."""
+"""The cost of an experiment, told without its corpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES = 4  # float32
 
 
 def batches_an_update(experiment: Experiment) -> int:
-    """How many batches an update reads: as many as its task is meant for, or accumulation asks."""
+    """Returns the batches of an update: those the task is meant for, or those of accumulation."""
     return max(TASKS[experiment.task].replicas, experiment.training.accumulation_steps)
 
 

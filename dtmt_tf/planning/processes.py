@@ -1,4 +1,4 @@
-"""Processes in which something is measured."""
+"""Processes for measurements."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def start_quietly(threads: Threads, devices: Sequence[str]) -> None:
 
 
 def peak_memory() -> float:
-    """Returns the most memory that this process ever held (RSS), in GiB."""
+    """Returns the peak memory (RSS) of this process, in GiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**30 if sys.platform == "darwin" else 2**20)

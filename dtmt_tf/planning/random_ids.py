@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def vocabulary_sizes(experiment: Experiment) -> tuple[int, int]:
-    """Returns the sizes of both vocabularies, as the settings have them."""
+    """Returns the sizes of both vocabularies by the settings."""
     data = experiment.data
     source = data.source_vocab_size
     return source, source if data.joint_vocabulary else data.target_vocab_size
@@ -28,7 +28,7 @@ def training_step(
     devices: Sequence[str] = (),
     build: Callable[..., Any] | None = None,
 ) -> TrainingStep:
-    """Returns what makes the updates of a model with fresh weights.
+    """Returns the training step of a model with fresh weights.
 
     Args:
         experiment: The settings.
@@ -51,7 +51,7 @@ def training_step(
 
 
 class RandomUpdate:
-    """An update that is made again and again, on sentences of random ids of one length.
+    """An update that is repeated on sentences of random ids, all of one length.
 
     Args:
         step: Makes it.
@@ -70,7 +70,7 @@ class RandomUpdate:
         ]
 
     def seconds(self) -> float:
-        """Makes the update; returns what it took. The first builds the graph, too."""
+        """Makes the update and returns its seconds. The first one also builds the graph."""
         start = time.perf_counter()
         float(self.step(*self.batch).loss)
         return time.perf_counter() - start

@@ -111,7 +111,7 @@ def command() -> int:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads a command line; `set` then begins with the preset's settings.
+    """Parses a command line, and puts the preset's settings before those of `--set`.
 
     Raises:
         UserError: If options do not go together.
@@ -202,7 +202,7 @@ def _parser() -> Parser:
 
 
 def _name(args: argparse.Namespace) -> str:
-    """Returns what a configuration is called in tables: its options that say what it is."""
+    """Returns the name of a configuration in tables, made of its options."""
     name = "/".join(args.run.resolve().parts[-2:]) if args.run else args.preset
     options = [*args.set, *(Path(value).name for value in args.env)]
     options += ["plain form"] * (args.form == "plain")
@@ -273,7 +273,7 @@ def _growth(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _export(args: argparse.Namespace) -> dict[str, Any]:
-    """Exports once, and loads what was exported in a new process."""
+    """Exports once, and loads the export in a new process."""
     exporting = timing.Elsewhere(translations.Exporting, args)
     with contextlib.closing(exporting):
         try:

@@ -1,4 +1,4 @@
-"""What is measured on: Multi30k where it is at hand, else random ids as long as its sentences."""
+"""The text of the measurements: Multi30k if it is there, else random ids of the same lengths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEARNT_FROM = 100_000  # pairs of made up text, for sub-words
 
 
 def open_run(options: Namespace) -> Run | None:
-    """Returns the run that `--run` names, else a new one over the data directory, if there is one.
+    """Returns the run of `--run`, else a new one on the data directory, or none without either.
 
     A new run's sub-words are kept in a folder named after the preset, below the other runs.
     """
@@ -55,7 +55,7 @@ def open_run(options: Namespace) -> Run | None:
 
 
 def need_run(options: Namespace) -> Run:
-    """Returns what `open_run` does.
+    """Like `open_run`, but never none.
 
     Raises:
         UserError: If there is nothing to read.
@@ -72,13 +72,13 @@ def need_run(options: Namespace) -> Run:
 def training_set(
     experiment: Experiment, run: Run | None, copies: int = 1, pairs: int = 0
 ) -> TrainingSet:
-    """Returns the training pairs of a run, or made up ones, from records made for this process.
+    """Returns training pairs of a run, or made-up ones, from shards made for this process.
 
     Args:
         experiment: The settings.
-        run: Where text comes from, if it does.
+        run: The source of the text; none for made-up pairs.
         copies: How often the pairs are repeated.
-        pairs: So many pairs of made up text instead, cut into sub-words learnt from it.
+        pairs: Above 0, the number of made-up pairs, in sub-words learnt from them.
     """
     from dtmt_tf.data.pipeline import TrainingSet
     from dtmt_tf.data.shards import Shards, preparation
@@ -103,7 +103,7 @@ def training_set(
 
 
 def random_set(experiment: Experiment, pairs: int) -> TrainingSet:
-    """Returns pairs of random ids, their lengths those of `LENGTHS` in turn."""
+    """Returns pairs of random ids with the lengths of `LENGTHS`, in turn."""
     from dtmt_tf.config import EOS_ID, UNK_ID
     from dtmt_tf.data.pipeline import TrainingSet
     from dtmt_tf.data.shards import Preparation, Shards
@@ -147,7 +147,7 @@ class Repeated:
 
 
 class RandomText:
-    """A corpus of made up words, as often used as words are, two for three sub-words of `LENGTHS`.
+    """A corpus of made-up words with the frequencies of real ones, two words per three sub-words.
 
     Args:
         pairs: How many pairs it has; none is kept.

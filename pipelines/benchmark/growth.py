@@ -1,4 +1,4 @@
-"""How the cost of an update grows with depth and length, beside a fit that is linear in each."""
+"""The cost of an update by depth and length, compared with a fit that is linear in each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Growth:
 
 
 def table(windows: Sequence[Mapping[Cell, float]]) -> dict[str, Any]:
-    """Returns medians and the fit as rows by depth, and the largest share above the fit."""
+    """Returns medians and fit, a row for each depth, and the largest excess over the fit."""
     medians = {cell: statistics.median(window[cell] for window in windows) for cell in windows[0]}
     fitted = fit(medians)
     return {
@@ -65,7 +65,7 @@ def table(windows: Sequence[Mapping[Cell, float]]) -> dict[str, Any]:
 
 
 def fit(seconds: Mapping[Cell, float]) -> dict[Cell, float]:
-    """Fits `a + b depth + c length + d depth length`, with the least squares of relative errors."""
+    """Fits `a + b depth + c length + d depth length` by least squares of relative errors."""
     cells = np.array(list(seconds), float)
     depth, length = cells.T
     terms = np.stack([np.ones(len(cells)), depth, length, depth * length], axis=1)

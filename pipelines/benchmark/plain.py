@@ -1,4 +1,4 @@
-"""DTMT as a reader of the paper would write it down: what the fast form is measured against."""
+"""DTMT in its plain form, as a reader of the paper would write it: the baseline of speeds."""
 
 from __future__ import annotations
 

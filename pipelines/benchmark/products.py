@@ -15,7 +15,7 @@ AT_ONCE = 16  # products before one is waited for
 
 
 class Products:
-    """Products in float32, one after the other, with as many threads as TensorFlow likes.
+    """Products in float32, one after the other, with the threads TensorFlow chooses.
 
     Two shapes: a large square one, and that of the first cell's recurrent kernel: sentences of a
     batch x units x 4 units.

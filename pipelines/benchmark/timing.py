@@ -1,4 +1,4 @@
-"""What measurements share: a process for each subject, windows in turn, medians, memory."""
+"""Shared by all measurements: a process for each subject, windows in turn, medians, memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Subject = Callable[[Namespace, float], Any]  # made of the options and the time 
 
 
 class Elsewhere:
-    """A subject in a process of its own, whose threads and memory are its alone.
+    """A subject in its own process, so that it shares no threads and no memory.
 
     Args:
-        subject: A class, made there of the options and of the time at which its process began.
+        subject: A class; the process constructs it from the options and its own start time.
         options: The command's.
 
     Raises:
-        UserError: If the system ends the process, as it does when memory is short.
+        UserError: If the system kills the process, usually because memory ran out.
     """
 
     def __init__(self, subject: Subject, options: Namespace) -> None:
@@ -35,7 +35,7 @@ class Elsewhere:
         self._run(_make, subject, options, began)
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the subject and returns what it does."""
+        """Calls a method of the subject and returns its result."""
         return self._run(_ask, method, *arguments)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Laps:
 
 
 def in_turn(subjects: Mapping[str, Any], windows: int) -> dict[str, list[Any]]:
-    """Has each subject run its windows, one of each in turn, in changing order."""
+    """Runs the windows of all subjects, one of each in turn, in changing order."""
     found: dict[str, list[Any]] = {name: [] for name in subjects}
     for k in range(windows):
         for name in list(subjects)[:: -1 if k % 2 else 1]:
@@ -103,7 +103,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def seconds_of(function: Callable[[], Any], times: int) -> float:
-    """Returns the median seconds of a call; one before does not count."""
+    """Returns the median seconds of a call, after one that does not count."""
     seconds = []
     for _ in range(times + 1):
         start = time.perf_counter()

@@ -31,13 +31,13 @@ def training_step(
     form: str = "fast",
     devices: Sequence[str] = (),
 ) -> TrainingStep:
-    """Returns what makes the updates of a model with fresh weights.
+    """Returns the training step of a model with fresh weights.
 
     Args:
         experiment: The settings.
         sizes: Of both vocabularies.
         form: "fast", or "plain": see `plain`.
-        devices: Those that train; all GPUs, or the CPU, by default.
+        devices: The devices that train; by default all GPUs, or the CPU.
     """
     if form == "fast":
         return random_ids.training_step(experiment, sizes, devices)
@@ -49,9 +49,9 @@ def training_step(
 
 
 class Sample:
-    """Some batches of an epoch that stand for all: evenly spaced among all in order of size.
+    """A sample of an epoch's batches, evenly spaced in the order of their sizes.
 
-    Read as a `BatchPlan` is.
+    It is read like a `BatchPlan`.
 
     Args:
         batches: All batches of an epoch, arrays of pair numbers.
@@ -119,7 +119,7 @@ class Updates:
         return {"seconds": seconds, "amount": self.work.target}
 
     def details(self) -> dict[str, Any]:
-        """Returns what windows do not say."""
+        """Returns everything that is not measured in windows."""
         memory = peak_memory()  # before the parts are built
         model = self.step.model
         operations = self.training.passes * (flops.training(model, self.work) or 0)
@@ -168,7 +168,7 @@ class Updates:
         return float(self.step(*batch).loss)
 
     def _run(self, batches: Any) -> tuple[float, float]:
-        """Makes updates; returns the seconds, and how many of them were waited for batches."""
+        """Makes updates; returns the seconds they took, and those spent waiting for batches."""
         waited, start = 0.0, time.perf_counter()
         before = start
         for batch in batches.as_numpy_iterator():
@@ -195,7 +195,7 @@ class Updates:
 
 
 def forward_seconds(step: TrainingStep, batches: Iterable[tuple[Any, Any]]) -> dict[str, float]:
-    """Returns the seconds of the forward pass over some batches by part, see `Updates.parts`."""
+    """Returns the seconds of the forward pass by part, over some batches; see `Updates.parts`."""
     import keras
     import tensorflow as tf
 
@@ -284,7 +284,7 @@ class Reading:
         return {"seconds": time.perf_counter() - start, "amount": self.work.target}
 
     def details(self) -> dict[str, Any]:
-        """Returns what windows do not say."""
+        """Returns everything that is not measured in windows."""
         return {
             "corpus": self.corpus,
             "pairs": self.pairs,

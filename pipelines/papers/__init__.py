@@ -1,4 +1,4 @@
-"""The tables of papers: rows, records of finished runs, and the report made of them."""
+"""Tables of papers: their rows, the results of finished runs, and the report made of these."""
 
 from pipelines.papers import dtmt
 from pipelines.papers.paper import Paper

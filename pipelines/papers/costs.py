@@ -1,4 +1,4 @@
-"""What rows cost on this machine, measured."""
+"""Measures the cost of rows on this machine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _line(row: str, cells: Any) -> str:
 
 
 def _elsewhere(function: Any, experiment: Experiment) -> Any:
-    """Returns a function's value, found in a process of its own; none if it is killed."""
+    """Runs a function in its own process; returns its value, or none if the process is killed."""
     with processes.process() as pool:
         try:
             return pool.submit(function, experiment).result()

@@ -1,4 +1,4 @@
-"""What a paper is here: its systems as settings, and its tables of them as data."""
+"""A paper as data: its systems as settings, and its tables of these systems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Row:
     """One system.
 
     Args:
-        settings: What makes it, on top of its family's settings.
+        settings: Its settings, on top of its family's.
         family: Which of the paper's families it is made of; by default its first.
         time_of: Key of the row whose minutes it may spend, if its updates follow from that.
         speed_of: Key of the row that tells how long one of its updates takes.
@@ -47,7 +47,7 @@ class Paper:
     A row is known by its key alone: one that stands in several of the tables is trained once.
 
     Args:
-        name: What commands and markers call it.
+        name: Its name in commands and markers.
         title: Authors, year and name.
         task: What its rows are trained on unless another task is named.
         families: Model and settings by family and preset. Settings that all rows are to share are

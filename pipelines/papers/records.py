@@ -1,4 +1,4 @@
-"""Records: one JSON file for each finished run, enough to make every table without its files."""
+"""Results: one JSON file for each finished run, from which all tables are made."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def settings(experiment: Experiment) -> dict[str, Any]:
 def settings_hash(experiment: Experiment) -> str:
     """Returns a hash of task, architecture and all settings but the seed.
 
-    Settings at their default are left out of it, so that a version with one setting more finds the
-    records of the version before.
+    Settings at their defaults are left out, so that a later version with more settings still finds
+    the results of this one.
     """
     defaults = {
         f"{section}.{item.name}": item.default
@@ -57,9 +57,9 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     """Describes a finished run, scored anew.
 
     Args:
-        run: The run; of an ensemble updates, words and time are its members' sums.
-        row: Key of the row of a paper that it is.
-        series: What the rows it is compared with have in common, see reproduce.py.
+        run: The run. Updates, tokens and time of an ensemble are the sums over its members.
+        row: Key of its row in a paper, if it is one.
+        series: The settings it shares with the rows it is compared with; see reproduce.py.
 
     Raises:
         UserError: If the run is not finished, or has nothing to be scored on.
@@ -145,7 +145,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
 
 
 def _sentences(run: Run, part: str) -> dict[str, str]:
-    """Returns words of each source of a part, and what BLEU counts in each translation."""
+    """Returns the words of each source of a split, and BLEU's counts for each translation."""
     sources, references = run.corpus.lines(part)
     translations = (run.work / f"{part}.txt").read_bytes().decode().split("\n")[:-1]
     evaluation = run.experiment.evaluation
@@ -159,13 +159,13 @@ def _sentences(run: Run, part: str) -> dict[str, str]:
 
 
 def corpus(record: Record) -> tuple[str, str]:
-    """Returns what tells the sentences that a run was scored on from others: their lengths."""
+    """Returns the lengths of the scored sentences, which tell one test set from another."""
     sentences = record["sentences"]
     return sentences["source_words"], sentences["reference_length"]
 
 
 def check_same(path: Path, known: Record, run: Run) -> None:
-    """Sees to it that a record is replaced by one of the same training alone.
+    """Lets a result be replaced by one of the same training alone.
 
     Raises:
         UserError: If the run has another seed, other settings or other members.
@@ -183,13 +183,13 @@ def check_same(path: Path, known: Record, run: Run) -> None:
 
 
 def is_of(record: Record, paper: Paper) -> bool:
-    """Returns whether a record is of one of a paper's rows."""
+    """Whether a result belongs to one of a paper's rows."""
     name = record["series"].get("paper", OLDEST)
     return name == paper.name and record["row"] in paper.rows
 
 
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
-    """Returns the records of a series by row.
+    """Returns the results of a series by row.
 
     Raises:
         UserError: If two are of the same row and seed, or were scored on different sentences.
@@ -210,7 +210,7 @@ def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def series_title(record: Record) -> str:
-    """Returns what the rows of a record's series share, for the head of a table."""
+    """Returns the settings that the rows of a series share, as the head of a table."""
     series = record["series"]
     shared = f"; {' '.join(series['set'])}" if series["set"] else ""
     budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
@@ -220,7 +220,7 @@ def series_title(record: Record) -> str:
 
 
 def counts_of(record: Record) -> Counts:
-    """Returns BLEU's counts of the sentences of the part compared, `[N, 10]`."""
+    """Returns BLEU's counts for each sentence of the compared split, `[N, 10]`."""
     import numpy as np
 
     columns = [record["sentences"][name].split() for name in COUNTED]
@@ -228,7 +228,7 @@ def counts_of(record: Record) -> Counts:
 
 
 def read_record(path: Path) -> Record:
-    """Reads a record.
+    """Reads a result.
 
     Raises:
         UserError: If it is damaged.
@@ -241,7 +241,7 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Reads all records of runs in a folder, by name.
+    """Reads the results of all runs in a folder, by name.
 
     Raises:
         UserError: If one is damaged, or of something else.
@@ -258,5 +258,5 @@ def read_records(folder: Path) -> list[Record]:
 
 
 def read_speeds(folder: Path) -> list[Record]:
-    """Reads all records of benchmark.py in a folder, by name."""
+    """Reads all results of benchmark.py in a folder, by name."""
     return [read_record(path) for path in sorted(folder.glob(f"{BENCHMARK}*.json"))]

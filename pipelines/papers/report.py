@@ -81,7 +81,7 @@ def add_files(group: argparse._ActionsContainer) -> None:
 
 
 def rewrite(path: Path, folder: Path) -> None:
-    """Puts what the results in a folder say between the markers of a file; the rest of it stays.
+    """Rewrites what stands between the markers of a file, from the results in a folder.
 
     With RESULTS.md, README.md and SPEED.md are rewritten and the pictures drawn, too.
 

@@ -1,4 +1,4 @@
-"""Runs the rows of a paper's tables under one budget; run again, it goes on where it stopped."""
+"""Runs the rows of a paper's tables with one budget; the same command goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Job:
 
 
 def command() -> int:
-    """Plans, or runs what is missing and reports."""
+    """Prints the plan, or runs the missing rows and rewrites the tables."""
     args = _parser().parse_args()
     paper = PAPERS[args.paper]
     args.task = args.task or paper.task
@@ -170,7 +170,7 @@ def _positive(text: str) -> int:
 
 
 def _rows(args: argparse.Namespace) -> list[str]:
-    """Returns the rows that are asked for, each once; those that wait for others come last."""
+    """Returns the requested rows, each once; rows that depend on others come last."""
     paper = PAPERS[args.paper]
     asked = [("table", name, paper.tables) for name in args.table]
     asked += [("figure", name, paper.figures) for name in args.figure]
@@ -191,12 +191,12 @@ def _rows(args: argparse.Namespace) -> list[str]:
 
 
 def _shared(paper: Paper, task: str) -> TrainingConfig:
-    """Returns how the rows of a task are trained when none has added its own settings."""
+    """Returns the training settings that all rows of a task start from."""
     return _resolve(task, TASKS[task].model, list(paper.shared.get(task, ())))[0].training
 
 
 def budget(paper: Paper, task: str, steps: int) -> list[str]:
-    """Returns what the rows of a task share, its schedule fitted to a number of updates.
+    """Returns the settings that the rows of a task share, with the schedule scaled to `steps`.
 
     Early stopping is off, so that all rows make as many.
     """
@@ -231,7 +231,7 @@ def _resolve(task: str, model: str, overrides: list[str]) -> tuple[Experiment, d
 
 
 def series(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns what the rows of a command share; rows of other series are not compared with them.
+    """Returns the settings that the rows of a command share; only such rows are compared.
 
     The hash is of all settings of the paper's first family to which no row has added its own.
     """
@@ -255,7 +255,7 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
-    """Returns the updates that a row makes in the minutes that another row took."""
+    """Returns how many updates a row makes in the minutes of another row."""
     found, this = [], PAPERS[args.paper].rows[row]
     for other in (this.time_of, this.speed_of):
         path = args.records / _job(args, other, seed).record
@@ -278,7 +278,7 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
 
 
 def _in_process(function: Any) -> int:
-    """Runs a function in a process of its own; returns its exit code.
+    """Runs a function in its own process; returns the exit code.
 
     Ctrl-C reaches the process through this one alone, once, so that it can save.
     """

@@ -1,4 +1,4 @@
-"""What the documents show of the results, as data: the first table and the learning curves."""
+"""The results that the documents show: the first table and the learning curves, as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the table that stands first in README and RESULTS.
+    """A line of the first table of README and RESULTS.
 
     Args:
         corpus: What is translated.

@@ -23,7 +23,7 @@ FEWEST = 20  # sentences that have a BLEU of their own there
 
 
 def headline_table(found: Sequence[Record]) -> str:
-    """Returns the table of the scores that stand first in README and RESULTS."""
+    """Returns the table at the top of README and RESULTS."""
     lines = []
     for entry in HEADLINE:
         runs = [run for name in entry.runs for run in found
@@ -89,7 +89,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
 
 
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
-    """Returns the table of differences, and what they say of the paper's."""
+    """Returns the table of differences, and whether they confirm the paper's."""
     lines, part = [], ""
     for pair in table.pairs:
         if not all(row in by_row for row in pair):
@@ -116,7 +116,7 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
 
 
 def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> str:
-    """Returns what changes of the score, one of each seed, say of the paper's."""
+    """Returns whether the changes of the score, one for each seed, confirm the paper's."""
     if not paper:
         return ""
     if len(changes) < 2:
@@ -174,10 +174,10 @@ def _groups(found: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, 
 
 
 def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list[Record]]:
-    """Returns the results of a table's rows, apart by task and budget.
+    """Returns the results of a table's rows by task and budget.
 
-    Results whose series has changed settings of all rows (`--set`) stand with those that did not,
-    but are compared among themselves alone.
+    A series that changes a setting in all rows (`--set`) shares the table of its budget, but is
+    compared only with itself.
     """
     groups = _groups(
         (record for record in found if record["row"] in table.rows),
@@ -220,7 +220,7 @@ def _labelled(
 def each_budget(
     found: Sequence[Record], table: Table, make: Callable[[Table, Sequence[Record]], str]
 ) -> str:
-    """Returns a part for each budget, under the settings that its rows share."""
+    """Returns a section for each budget, headed by the settings that its rows share."""
     parts = []
     for (task, series), group in budgets(found, table).items():
         parts += [f"`{task}`, {series}.", make(table, group)]
@@ -228,7 +228,7 @@ def each_budget(
 
 
 def _splits(used: Iterable[Record]) -> list[str]:
-    """Returns the parts that were scored, validation and test first."""
+    """Returns the splits that were scored, validation and test first."""
     return list(dict.fromkeys(split for record in used for split in record["scores"]))
 
 
@@ -256,7 +256,7 @@ def _each(values: Iterable[Mapping[str, Any]], form: str) -> str:
 
 
 def conditions(found: Sequence[Record]) -> str:
-    """Returns signatures of the scores, beam sizes and machines, each with the tasks it is of."""
+    """Returns signatures, beam sizes, machines and versions, each with its tasks."""
     tasks: dict[str, dict[str, None]] = {}
     for run in found:
         machine = run["machine"]
