@@ -86,7 +86,7 @@ def catalogued_text(
 
 
 def archives(builder: tfds.core.DatasetBuilder) -> dict[str, UrlInfo]:
-    """Returns what TFDS knows of each archive that a data set is made of, by URL."""
+    """Returns TFDS's facts about each archive of a data set, by URL."""
     known = builder.url_infos
     if not isinstance(builder, WmtTranslate):
         return known
@@ -141,7 +141,7 @@ def _missing(builder: tfds.core.DatasetBuilder, downloads: Path) -> dict[str, Ur
 
 
 def _facts(text: PreparedText, folder: Path) -> Facts:
-    """Returns what is known about a data set, which is read through for it once."""
+    """Returns the facts about a data set, after reading all of it once."""
     about = (Path(text.builder.data_dir) / "dataset_info.json").read_bytes()
     name = "-".join((text.builder.name, *text.languages, hashlib.sha256(about).hexdigest()[:16]))
     path = folder / f"{name}.json"

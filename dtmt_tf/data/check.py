@@ -1,4 +1,4 @@
-"""The data check: what is wrong with a corpus, found before the first training step."""
+"""The data check: finds faults of a corpus before the first training step."""
 
 import re
 from array import array
@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is taken for normal.
+    """The limits of what counts as normal.
 
     Args:
         max_length_ratio: How many times longer, in characters, one side may be.
@@ -141,7 +141,7 @@ class _Side:
         self._count[key] = self._count.get(key, 0) + count
 
     def decode(self, line: bytes) -> str | None:
-        """The text of the line if a pair with it can be used; notes what is wrong with it."""
+        """Returns the text of the line if its pair can be used, and notes its faults."""
         if b"\0" in line:
             self.note("NUL", "fatal", "NUL character; is this a text file?")
             return None

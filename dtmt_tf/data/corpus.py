@@ -49,7 +49,7 @@ class Corpus:
     ) -> Iterator[tuple[str, str]]:
         """Yields source and target of the pairs from `start` to before `stop`, in order.
 
-        Memory is bounded, and of what comes before `start` no more is read than a shard.
+        Memory is bounded, and at most one shard is read of the pairs before `start`.
         """
         return self._texts[split].stream(split, start, stop)
 
@@ -62,7 +62,7 @@ class Corpus:
 def load_corpus(data: DataConfig, task: Task, data_dir: Path | None, cache_dir: Path) -> Corpus:
     """Returns the corpus that the settings name, checked and prepared on first use.
 
-    Own files take the place of splits of the same name that another source has.
+    The user's own files replace splits of the same name from another source.
 
     Args:
         data: Names the corpus or its files.

@@ -1,4 +1,4 @@
-"""What is known of text files, each read once for as long as it does not change."""
+"""Facts about text files; each file is read once until it changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KnownTexts:
         self.memory = memory
 
     def __call__(self, path: Path) -> FileFacts:
-        """Returns what is known of a file, which is read if need be.
+        """Returns the facts about a file, which is read if necessary.
 
         Raises:
             UserError: If the file is missing or damaged.

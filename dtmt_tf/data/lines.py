@@ -58,11 +58,11 @@ def byte_lines(path: Path | str) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file's text, unpacked.
+    """Facts about the unpacked text of a file.
 
     Args:
         sha256: Its hash.
-        num_lines: How many lines it has.
+        num_lines: Number of lines.
     """
 
     sha256: str
@@ -74,7 +74,7 @@ def facts_of(path: Path, suffix: str | None = None) -> FileFacts:
 
     Args:
         path: A plain or packed file.
-        suffix: How it is packed, if its name does not tell.
+        suffix: Suffix of its packing, if its name has none.
 
     Raises:
         UserError: If the file is missing or damaged.

@@ -1,4 +1,4 @@
-"""Parallel files that settings name: found, checked and prepared."""
+"""Parallel files named by settings: found, checked and prepared."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def find_file(
 
 
 def _checked_files(files: Mapping[str, Files], known: KnownTexts) -> tuple[dict[str, Split], Facts]:
-    """Returns what is in files, and the facts about it."""
+    """Returns the pairs of files, and the facts about them."""
     logger.info("Checking and preparing the corpus")
     findings = check_files(files)
     splits = {

@@ -33,10 +33,10 @@ PAIRS_AT_ONCE = 1000  # read together
 
 @dataclass(frozen=True)
 class Split:
-    """Pairs that are to be prepared.
+    """Pairs to be prepared.
 
     Args:
-        size: How many there are.
+        size: Number of pairs.
         read: Returns them from the first to the last, in UTF-8.
     """
 
@@ -46,7 +46,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is found out about a data set once, and kept with it.
+    """Facts about a data set, gathered once and kept with it.
 
     Args:
         findings: What the data check found worth telling.
@@ -62,7 +62,7 @@ class Facts:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Facts:
-        """Rebuilds what `to_dict` took apart."""
+        """The reverse of `to_dict`."""
         findings = tuple(Finding(**finding) for finding in values["findings"])
         return cls(findings, values["fingerprint"])
 
@@ -148,7 +148,7 @@ class PreparedText:
     ) -> Iterator[tuple[str, str]]:
         """Yields source and target of the pairs from `start` to before `stop`, in order.
 
-        Of what comes before `start`, only its own shard is skimmed.
+        Of the pairs before `start`, only those of its own shard are skimmed.
 
         Raises:
             UserError: If a file of the data set is damaged or missing.

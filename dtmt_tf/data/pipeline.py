@@ -107,12 +107,12 @@ class TrainingSet:
         return untuned(dataset.prefetch(BATCHES_AHEAD))
 
     def _stored(self, rows: np.ndarray, step: int, take: Take) -> Batch:
-        """Returns pairs as they were cut up once."""
+        """Returns pairs with their stored sub-words."""
         widths = self._lengths[rows].max(axis=0)
         return Batch(*map(_padded, self.shards.ids(self._rows[take(rows)]), widths))
 
     def _sampled(self, rows: np.ndarray, step: int, take: Take) -> Batch:
-        """Returns pairs cut up by `samplers`: again a pure function of seed and step."""
+        """Returns pairs cut by `samplers`, also a pure function of seed and step."""
         seeds = np.random.SeedSequence([self.seed, step]).generate_state(2)
         sides = []
         for texts, sample, seed in zip(

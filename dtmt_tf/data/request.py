@@ -1,4 +1,4 @@
-"""What a source of text is asked for."""
+"""A request to a source of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dtmt_tf.config import DataConfig, Task
 
 @dataclass(frozen=True)
 class Request:
-    """A corpus that is wanted, and where things lie.
+    """A requested corpus, and the folders to use.
 
     Args:
         data: Names the corpus or its files.

@@ -60,7 +60,7 @@ class Ids(NamedTuple):
 
 
 class Preparation:
-    """The making of a folder of shards, one by one.
+    """Makes a folder of shards, one by one.
 
     A shard holds the pairs that a fixed range of the corpus has, less those with a blank side. Once
     complete it is never written again, so that a preparation that was ended, in whatever way, goes
@@ -89,7 +89,7 @@ class Preparation:
         self.num_shards = -(-self.num_pairs // PAIRS_PER_SHARD)
 
     def run(self, write: Callable[[Preparation, list[int]], None] | None = None) -> None:
-        """Makes the shards that are not there; whether the others are sound `Shards` will tell.
+        """Makes the missing shards; `Shards` verifies the others.
 
         Args:
             write: Writes those shards and calls `add` for each; by default `write_shards`.
@@ -133,7 +133,7 @@ class Preparation:
         return self.folder / _names(shard)[0]
 
     def add(self, shard: int) -> int:
-        """Takes a shard that was written into the manifest; returns how many pairs it holds."""
+        """Adds a written shard to the manifest; returns its number of pairs."""
         pairs, index = _names(shard)
         blocks = [[side.lengths for side in sides] for sides in _blocks(self.path(shard))]
         lengths = np.concatenate(blocks, axis=1).T if blocks else np.empty((0, 2))
@@ -145,7 +145,7 @@ class Preparation:
         return len(lengths)
 
     def _manifest(self) -> dict[str, Any]:
-        """Returns what is complete so far."""
+        """Returns the complete shards so far."""
         path = self.folder / _MANIFEST
         if path.exists():
             return _read_manifest(path)
@@ -182,7 +182,7 @@ def write_shards(preparation: Preparation, shards: Sequence[int]) -> None:
 def preparation(
     cache_dir: Path, corpus: PairsBySplit, vocabulary: Vocabulary, with_text: bool
 ) -> Preparation:
-    """Returns what makes the shards of a corpus in some sub-words.
+    """Returns the preparation of a corpus's shards in some sub-words.
 
     Args:
         cache_dir: They go below its folder `prepared`, in one named after all that they depend on.
@@ -276,7 +276,7 @@ def as_ids(rows: Sequence[Sequence[int]]) -> Ids:
 
 
 def _serialized(example: Example) -> bytes:
-    """Returns what TFDS's features would make of an example, six times as fast."""
+    """Serialises an example like TFDS's features do, six times as fast."""
     proto = tf.train.Example()
     for name, value in example.items():
         feature = proto.features.feature[name]

@@ -1,4 +1,4 @@
-"""Figures about a tokenised corpus."""
+"""Statistics of a tokenised corpus."""
 
 from __future__ import annotations
 

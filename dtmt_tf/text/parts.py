@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import base_language
 
-BLANK = "\u2581"  # what begins a sub-word after a blank
+BLANK = "\u2581"  # marks a sub-word after a blank
 SENTENCE_ENDS = ".!?…؟।。！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
 WIDE_ENDS = "。！？、，；："  # no blank follows them
@@ -18,14 +18,14 @@ WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
 def joiner(language: str) -> str:
-    """Returns what stands between the sentences of a language."""
+    """Returns the text between two sentences of a language: a blank or nothing."""
     return "" if base_language(language) in WITHOUT_BLANKS else " "
 
 
 class Cutter:
     """Cuts sentences of sub-words at sentence ends, or else clause ends, blanks, anywhere.
 
-    Each part is as long as a cut at the best place in reach lets it be.
+    Each part ends at the best place in reach, as late as possible.
 
     Args:
         pieces: The vocabulary.
@@ -48,7 +48,7 @@ class Cutter:
             longest: Most sub-words of a part.
 
         Returns:
-            Parts `[P, (m)]`, P >= B, in order, and the row of each, `[P]`. They put together are
+            Parts `[P, (m)]`, P >= B, in order, and the row of each, `[P]`. Joined they are
             `ids`; an empty row is one empty part.
         """
         lengths, starts = ids.row_lengths(), ids.row_starts()

@@ -112,7 +112,7 @@ class Subwords:
         return rows
 
     def encode_parts(self, texts: Any, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Turns strings into ids, those that are too long into several rows.
+        """Turns strings into ids, long ones into several rows.
 
         Args:
             texts: Strings `[B]`.
@@ -199,7 +199,7 @@ class Vocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of both models: what tells sub-words from others, wherever they lie."""
+        """Hash of both models, which identifies a vocabulary wherever it lies."""
         hashes = [hashlib.sha256(side.model).digest() for side in (self.source, self.target)]
         return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""How long updates take."""
+"""Measures updates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """Time spent in updates, target tokens read, and tokens per second lately.
+    """Seconds spent in updates, target tokens read, and the recent tokens per second.
 
     Args:
         seconds: Time spent before.
@@ -20,7 +20,7 @@ class Clock:
         self._last = time.perf_counter()
 
     def count(self, tokens: int) -> None:
-        """Notes an update that read so many tokens."""
+        """Counts an update and its tokens."""
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         self.seconds += elapsed

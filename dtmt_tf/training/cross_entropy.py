@@ -1,4 +1,4 @@
-"""How well a model predicts given translations."""
+"""Cross entropy of given translations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CrossEntropy:
     Args:
         model: The model.
         pairs: Source and target ids of each pair, with <eos>.
-        max_tokens: Padded positions of one batch, at most, if a pair is not longer.
+        max_tokens: Padded positions of a batch at most, unless one pair is longer.
     """
 
     def __init__(self, model: TranslationModel, pairs: Sequence[Pair], max_tokens: int) -> None:
@@ -46,7 +46,7 @@ class CrossEntropy:
         self._sums = sums
 
     def __call__(self) -> float:
-        """Returns nats per target token by the model's present weights; its exp is perplexity."""
+        """Returns nats per target token with the present weights; the exponential is perplexity."""
         found = [self._sums(*batch) for batch in self.batches]
         return sum(float(total) for total, _ in found) / sum(int(count) for _, count in found)
 

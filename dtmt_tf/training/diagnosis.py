@@ -1,4 +1,4 @@
-"""Why an update was not finite."""
+"""Finds out why an update was not finite."""
 
 from __future__ import annotations
 

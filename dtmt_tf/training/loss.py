@@ -57,14 +57,14 @@ def smoothed_cross_entropy(
     return smoothed - smoothing_constant(vocab_size, smoothing), plain
 
 
-def disagreement(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    """How far two passes over the same words, with other dropout masks, are apart.
+def r_drop_loss(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    """R-Drop's loss of two passes over the same words with different dropout masks.
 
-    The mean of both Kullback-Leibler divergences, of R-Drop (Liang et al., 2021, Eq. (2)).
+    The mean of both Kullback-Leibler divergences (Liang et al., 2021, Eq. (2)).
 
     Args:
         logits: Scores of one pass, `[N, V]`.
-        others: Those of the other.
+        others: Scores of the other pass.
 
     Returns:
         `[N]`, in nats.

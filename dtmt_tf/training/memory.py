@@ -1,4 +1,4 @@
-"""Running out of memory with an error, where the system would kill the process."""
+"""Turns a lack of memory into an error, where the system would kill the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTAINER = Path("/sys/fs/cgroup")
 
 @contextlib.contextmanager
 def no_more_than_there_is() -> Iterator[None]:
-    """Makes allocations fail that the machine, or the container, has no memory for.
+    """Lets allocations fail that exceed the memory of the machine or container.
 
     Linux grants any allocation and kills the process once it uses what is not there. In here the
     process can not be granted more than is free at the start. Elsewhere than on Linux nothing is

@@ -33,13 +33,13 @@ class Reduced:
         self.averages: list[tf.Variable] = []
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Makes the moments, and the averages if there are to be any."""
+        """Creates the moments and, with `ema_decay`, the averages."""
         super().build(variables)  # type: ignore[misc]
         if self.decay:
             self.averages = [tf.Variable(v.value, trainable=False) for v in variables]
 
     def update(self, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
-        """Updates all weights; at rate 0 nothing but the count of updates changes.
+        """Updates all weights; at rate 0 only the count of updates changes.
 
         Args:
             gradients: Finite, summed over replicas.

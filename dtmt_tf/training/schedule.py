@@ -1,4 +1,4 @@
-"""Learning-rate schedules: what an update multiplies its step by."""
+"""Learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     @abc.abstractmethod
     def phases(self) -> str:
-        """Says how the rate goes, in half a line."""
+        """Describes the schedule in half a line."""
 
 
 class DTMTSchedule(Schedule):
@@ -53,7 +53,7 @@ class DTMTSchedule(Schedule):
         return ops.maximum(rate, self.training.learning_rate_floor)
 
     def phases(self) -> str:
-        """Says how the rate goes, in half a line."""
+        """Describes the schedule in half a line."""
         training, n = self.training, self.training.schedule_replicas
         return (
             f"{training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
@@ -71,7 +71,7 @@ class ConstantSchedule(Schedule):
         return ops.convert_to_tensor(self.training.learning_rate, "float32")
 
     def phases(self) -> str:
-        """Says how the rate goes, in half a line."""
+        """Describes the schedule in half a line."""
         return f"{self.training.learning_rate:.1e}"
 
 
@@ -90,7 +90,7 @@ class InverseSqrtSchedule(Schedule):
         return self.training.peak_learning_rate * ops.minimum(update / w, ops.sqrt(w / update))
 
     def phases(self) -> str:
-        """Says how the rate goes, in half a line."""
+        """Describes the schedule in half a line."""
         training = self.training
         return (
             f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, "
@@ -114,7 +114,7 @@ class PeakSchedule(Schedule):
         return training.peak_learning_rate * ops.minimum(warmup, decay)
 
     def phases(self) -> str:
-        """Says how the rate goes, in half a line."""
+        """Describes the schedule in half a line."""
         training = self.training
         return (
             f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, falling from "

@@ -15,7 +15,7 @@ from dtmt_tf.config import PAD_ID, TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.training.loss import disagreement, smoothed_cross_entropy
+from dtmt_tf.training.loss import r_drop_loss, smoothed_cross_entropy
 from dtmt_tf.training.optimizer import make_optimizer
 from dtmt_tf.training.strategy import worker_number
 
@@ -81,13 +81,13 @@ class TrainingStep:
         Args:
             source_ids: `[B, S]` int32, padded with 0.
             target_ids: `[B, T]` likewise.
-            rate_factor: What the schedule's rate is multiplied by; 0 leaves all weights alone.
+            rate_factor: Factor of the schedule's rate; 0 leaves all weights alone.
             stop: Tells all workers, by `Update.stops`, that this one has been told to stop.
         """
         return self._function(source_ids, target_ids, rate_factor, float(stop))
 
     def rehearse(self, source_ids: Any, target_ids: Any) -> None:
-        """Does the work of an update, and leaves everything as it was."""
+        """Does the work of an update without changing anything."""
         self(source_ids, target_ids, rate_factor=0.0)
         self.optimizer.iterations.assign_add(-1)
 
@@ -105,12 +105,12 @@ class TrainingStep:
 
     @property
     def state(self) -> list[np.ndarray]:
-        """What going on takes besides `translating_weights`."""
+        """Everything besides `translating_weights` that resuming needs."""
         raw = self.model.trainable_variables if self.optimizer.averages else []
         return [value.numpy() for value in (*self.optimizer.variables, *raw)]
 
     def restore(self, weights: Mapping[str, np.ndarray], state: Sequence[np.ndarray]) -> None:
-        """Takes over `translating_weights` and `state` of another time.
+        """Restores `translating_weights` and `state`.
 
         Where only one of the two times has moving averages, going on takes those weights that
         training had, and new averages start from them.
@@ -134,7 +134,7 @@ class TrainingStep:
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Gives the model the weights that translate, for as long as it lasts."""
+        """Within this block the model has the weights that translate."""
         if not self.optimizer.averages:
             yield
             return
@@ -146,7 +146,7 @@ class TrainingStep:
             self.restore(weights, state)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Returns those of a batch's rows `[B, ...]` that this worker reads."""
+        """Returns the rows of a batch `[B, ...]` that this worker reads."""
         own = np.arange(len(rows)) % self.slices - self.first_slice
         return rows[(own >= 0) & (own < self.own_slices)]
 
@@ -215,7 +215,7 @@ class TrainingStep:
             )
             loss = tf.reduce_sum(losses) / passes
             if alpha:
-                loss += alpha / 2 * tf.reduce_sum(disagreement(*tf.split(logits, 2)))
+                loss += alpha / 2 * tf.reduce_sum(r_drop_loss(*tf.split(logits, 2)))
         gradients = tape.gradient(loss, self.weights)
         return (
             loss,
@@ -227,7 +227,7 @@ class TrainingStep:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether bfloat16 is worth it here, as far as the system tells."""
+    """Whether this processor has bfloat16 instructions, as far as the system tells."""
     features = Path("/proc/cpuinfo")
     known = features.exists() and not tf.config.list_logical_devices("GPU")
     return not known or "bf16" in features.read_text()

@@ -1,4 +1,4 @@
-"""What ends a training: its settings, a signal, the time there is."""
+"""The ends of a training: its settings, a signal, or the time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome:
 
     Args:
         step: Updates done.
-        exit_code: 0 if it came to its end, 128 and a signal's number, or `OUT_OF_TIME`.
+        exit_code: 0 if it is finished, 128 + the number of a signal, or `OUT_OF_TIME`.
     """
 
     step: int
@@ -33,11 +33,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a session of training may do, whatever its experiment.
+    """The limits of one session of training, whatever its experiment.
 
     Args:
-        max_seconds: After so long it stops as by a signal.
-        allow_changes: Settings in which a checkpoint may differ: `section.name`.
+        max_seconds: After this time it stops as if by a signal.
+        allow_changes: Settings (`section.name`) in which a checkpoint may differ.
     """
 
     max_seconds: float = math.inf
@@ -45,16 +45,16 @@ class Limits:
 
 
 class Stop:
-    """Hears, for as long as it is entered, when to stop: by a signal or at the end of the time.
+    """Within this block, notices a signal or the end of the time.
 
     A second signal ends the process at once. A signal that the process was started to ignore, as
     `nohup` does with SIGHUP, stays ignored.
 
     Args:
-        max_seconds: How long it may last.
+        max_seconds: The time limit.
 
     Attributes:
-        exit_code: 0, or what the process should end with.
+        exit_code: 0, or the exit code for the process.
     """
 
     def __init__(self, max_seconds: float) -> None:
@@ -75,7 +75,7 @@ class Stop:
             signal.signal(number, handler)
 
     def requested(self) -> bool:
-        """Returns whether it is time to stop."""
+        """Whether it is time to stop."""
         if not self.exit_code and time.monotonic() >= self._end:
             self.exit_code = OUT_OF_TIME
         return bool(self.exit_code)
@@ -89,7 +89,7 @@ class Stop:
 
 
 def _leave_terminal() -> None:
-    """Sends what is written to a terminal, which is gone, nowhere: it would fail."""
+    """Discards output for a terminal that is gone, where writing would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None and not stream.closed and stream.isatty():

@@ -1,4 +1,4 @@
-"""Which devices train together."""
+"""Chooses the devices that train together."""
 
 from __future__ import annotations
 

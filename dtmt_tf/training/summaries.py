@@ -1,4 +1,4 @@
-"""What TensorBoard shows."""
+"""Scalars, translations and attention images for TensorBoard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trainer asks about the model's present weights."""
+"""Validation and inspection of the model's present weights, as a trainer asks for them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 
 class Validation(NamedTuple):
-    """How good the present weights are."""
+    """Scores of the present weights."""
 
     scores: dict[str, float]  # by name; "bleu" and "cross_entropy" among them
     samples: list[tuple[str, str, str]]  # source, reference, translation
 
 
 class Inspection(NamedTuple):
-    """What goes on inside the model on a few pairs."""
+    """Gates and attention of the model on a few pairs."""
 
     gates: dict[str, float]  # means by name
     attention: Any  # weights, [B, T, S]
@@ -22,10 +22,10 @@ class Inspection(NamedTuple):
 
 
 class Validator(abc.ABC):
-    """Scores and shows a model that is being trained.
+    """Scores and inspects a model during training.
 
     Attributes:
-        scores: Whether there is a validation split, on which it can be scored.
+        scores: Whether there is a validation split to score it on.
     """
 
     scores: bool
@@ -36,7 +36,7 @@ class Validator(abc.ABC):
 
     @abc.abstractmethod
     def inspect(self) -> Inspection:
-        """Looks at gates and attention of a few pairs."""
+        """Returns gates and attention of a few pairs."""
 
     @abc.abstractmethod
     def texts(self, source_ids: Any, target_ids: Any) -> list[tuple[str, str]]:

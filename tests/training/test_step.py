@@ -145,15 +145,15 @@ def test_r_drop_without_dropout_changes_nothing():
         assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
 
 
-def test_r_drop_adds_the_disagreement_of_two_passes(monkeypatch):
+def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     seen = []
 
     def spy(logits, others):
-        values = loss_module.disagreement(logits, others)
+        values = loss_module.r_drop_loss(logits, others)
         seen.append((logits, others, values))
         return values
 
-    monkeypatch.setattr(step_module, "disagreement", spy)
+    monkeypatch.setattr(step_module, "r_drop_loss", spy)
     monkeypatch.setattr(tf, "function", lambda function, **_: function)  # to see values
     _, (alone, *_) = train(("CPU:0",), dataclasses.replace(DROPPING, r_drop_alpha=1e-9))
     first, other, _ = seen[0]
