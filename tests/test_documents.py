@@ -10,6 +10,7 @@ import pytest
 
 from dtmt_tf.cli import COMMANDS
 from dtmt_tf.commands import common
+from tests.test_architecture import ALLOWED
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(ROOT.glob("*.md"))
@@ -129,6 +130,12 @@ def test_files_and_tests_that_are_named_exist(name):
         assert found or path in ("assets/", "model/"), f"{name}: {code}"
         if test:
             assert f"def {test}(" in found[0].read_text(encoding="utf-8"), f"{name}: {code}"
+
+
+def test_every_room_is_described():
+    rooms = re.findall(r"^\| (`.*?) \|", TEXTS["ARCHITECTURE.md"].partition("## One step")[0], re.M)
+    named = {name.strip("`/").removesuffix(".py") for row in rooms for name in row.split(", ")}
+    assert {path.removesuffix("/") for path in named} >= set(ALLOWED) - {"__init__"}
 
 
 def test_the_first_pages_stay_short():

@@ -124,7 +124,9 @@ def test_every_service_has_limits_and_no_new_privileges():
         assert not service.keys() & {"privileged", "cap_add", "network_mode"}
 
 
-@pytest.mark.parametrize("file", ["README.md", "SERVING.md", "SCALE.md", "dtmt_tf/export/model_card.md"])
+@pytest.mark.parametrize(
+    "file", ["README.md", "SERVING.md", "SCALE.md", "dtmt_tf/export/model_card.md"]
+)
 def test_no_command_in_a_document_opens_a_port_to_others(file):
     path = FOLDER.parents[1] / file
     text = path.read_text(encoding="utf-8")
