@@ -1,7 +1,8 @@
 """Settings: frozen dataclasses that hold every default once.
 
-An experiment is a task, a model and five sections. Tasks give `data`, `training`, `decoding` and
-`evaluation`; presets give `model`; `--set section.name=value` comes last: see `experiment`.
+An experiment is a task, a model and six sections. Tasks give `data`, `training`, `decoding`,
+`export` and `evaluation`; presets give `model`; `--set section.name=value` comes last: see
+`experiment`.
 """
 
 from __future__ import annotations
@@ -291,6 +292,20 @@ class DecodingConfig(Section):
 
 
 @dataclass(frozen=True)
+class ExportConfig(Section):
+    """What a request to an exported model may ask for at most."""
+
+    section = "export"
+
+    max_lines: int = setting(128, "lines of a request", at_least=1)
+    max_bytes: int = setting(10_000, "bytes of a line", at_least=1)
+    max_parts: int = setting(32, "parts of a line longer than data.max_length", at_least=1)
+    max_tokens: int = setting(
+        10_000, "tokens that a request may make the model write, or score", at_least=1
+    )
+
+
+@dataclass(frozen=True)
 class EvaluationConfig(Section):
     """How translations are scored."""
 
@@ -331,6 +346,7 @@ class Task:
     training: TrainingConfig
     replicas: int = 1  # devices times accumulation steps whose batches an update is meant to read
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    export: ExportConfig = field(default_factory=ExportConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     files: tuple[RemoteFile, ...] = ()
     unavailable: str = ""  # why the corpus can not be fetched, and what to do

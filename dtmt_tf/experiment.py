@@ -16,6 +16,7 @@ from dtmt_tf.config import (
     DataConfig,
     DecodingConfig,
     EvaluationConfig,
+    ExportConfig,
     ModelConfig,
     Task,
     TrainingConfig,
@@ -35,6 +36,7 @@ class Experiment:
     data: DataConfig
     training: TrainingConfig
     decoding: DecodingConfig
+    export: ExportConfig
     evaluation: EvaluationConfig
 
 
@@ -42,9 +44,11 @@ KINDS: dict[str, Any] = {
     "data": DataConfig,
     "training": TrainingConfig,
     "decoding": DecodingConfig,
+    "export": ExportConfig,
     "evaluation": EvaluationConfig,
 }
 SECTIONS = ("model", *KINDS)
+LATER = ("export",)  # sections that runs of version 0.1 do not have
 
 
 def resolve(
@@ -252,6 +256,7 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
     Raises:
         UserError: If a setting is unknown, as in a file of a later version.
     """
+    values = {**{name: {} for name in LATER}, **values}
     try:
         sections: dict[str, Any] = {
             name: kind(**{key: _frozen(value) for key, value in values[name].items()})

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig, TrainingConfig
+from dtmt_tf.config import (
+    DataConfig,
+    DecodingConfig,
+    EvaluationConfig,
+    ExportConfig,
+    TrainingConfig,
+)
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.settings import Section, about, one_of, setting
 
 SECTIONS = [
-    *(DataConfig, TrainingConfig, DecodingConfig, EvaluationConfig),
+    *(DataConfig, TrainingConfig, DecodingConfig, ExportConfig, EvaluationConfig),
     *sorted({type(config) for config in MODELS.values()}, key=lambda kind: kind.__name__),
 ]
 ITEMS = [(section, item) for section in SECTIONS for item in dataclasses.fields(section)]

@@ -16,7 +16,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "saved_models/<task>/<name>/<version>/. The version is the next free number.",
         "dtmt export --task multi30k_ende",
     )
-    common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
+    common.add_set(
+        parser, "change decoding.*, export.*, evaluation.*, training.average* or data.extra_tests"
+    )
     args = parser.parse_args(arguments)
     startup.start_tensorflow()
 

@@ -3,13 +3,20 @@
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.length_penalty import length_penalty
-from dtmt_tf.decoding.translate import make_search, progress_bar, translate_lines, translate_to
+from dtmt_tf.decoding.translate import (
+    longest_hypotheses,
+    make_search,
+    progress_bar,
+    translate_lines,
+    translate_to,
+)
 
 __all__ = [
     "Hypotheses",
     "beam_search",
     "by_length",
     "length_penalty",
+    "longest_hypotheses",
     "make_search",
     "progress_bar",
     "translate_lines",

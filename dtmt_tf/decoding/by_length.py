@@ -9,7 +9,11 @@ import tensorflow as tf
 
 
 def by_length(
-    function: Callable[[tf.Tensor], Any], lengths: tf.Tensor, size: int, specs: Any
+    function: Callable[[tf.Tensor], Any],
+    lengths: tf.Tensor,
+    size: int,
+    specs: Any,
+    area: int | None = None,
 ) -> Any:
     """Runs a function on `size` rows at a time, like lengths together, in the graph.
 
@@ -21,6 +25,8 @@ def by_length(
         lengths: What the rows are sorted by, `[B]`.
         size: Most rows of a call.
         specs: `tf.TensorSpec`s of the function's tensors, nested as they are.
+        area: Most rows of a call times the largest of their lengths; a row that is longer by
+            itself is alone. No bound by default.
 
     Returns:
         The function's tensors for all rows in their order, `[B, ...]`.
@@ -32,9 +38,13 @@ def by_length(
         return (start < number) | tf.equal(start, 0)
 
     def run(start: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
-        tensors = function(order[start : start + size])
+        rows = order[start : start + size]
+        if area is not None:
+            areas = tf.range(1, tf.size(rows) + 1) * tf.gather(lengths, rows)  # ascending
+            rows = rows[: tf.maximum(tf.math.count_nonzero(areas <= area, dtype=tf.int32), 1)]
+        tensors = function(rows)
         arrays = tf.nest.map_structure(lambda a, t: a.write(a.size(), t), arrays, tensors)
-        return start + size, arrays
+        return start + tf.maximum(tf.size(rows), 1), arrays
 
     arrays = tf.nest.map_structure(
         lambda spec: tf.TensorArray(spec.dtype, 0, dynamic_size=True, infer_shape=False), specs

@@ -22,6 +22,22 @@ Search = Callable[..., Hypotheses]
 MOST_AT_ONCE = 8  # batches; each takes memory
 
 
+def longest_hypotheses(
+    source_ids: tf.Tensor, decoding: DecodingConfig, prefixes: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Returns the most tokens of each sentence's hypotheses, `[B]`.
+
+    Args:
+        source_ids: `[B, S]`, padded with 0.
+        decoding: Gives how much longer than its source a translation may be.
+        prefixes: What the hypotheses begin with, `[B, P]`, if anything.
+    """
+    most = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32) + decoding.extra_length
+    if prefixes is None:
+        return most
+    return most + tf.math.count_nonzero(prefixes, axis=1, dtype=tf.int32)
+
+
 def make_search(
     encode: Callable[[Any], tuple[Any, Any]],
     decode_step: Callable[[Any, Any], tuple[Any, Any]],
@@ -51,9 +67,7 @@ def make_search(
         wanted: int | tf.Tensor | None = None,
     ) -> Hypotheses:
         lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
-        max_lengths = lengths + decoding.extra_length
-        if prefixes is not None:
-            max_lengths += tf.math.count_nonzero(prefixes, axis=1, dtype=tf.int32)
+        max_lengths = longest_hypotheses(source_ids, decoding, prefixes)
         size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
 
         def search_rows(rows: tf.Tensor) -> Hypotheses:

@@ -7,12 +7,14 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.cells import products_in
-from dtmt_tf.config import EOS_ID, PAD_ID, DecodingConfig
-from dtmt_tf.decoding import Hypotheses, by_length, make_search
+from dtmt_tf.config import EOS_ID, PAD_ID, DecodingConfig, ExportConfig
+from dtmt_tf.decoding import Hypotheses, by_length, longest_hypotheses, make_search
+from dtmt_tf.export.limits import described, limit_parts, limit_tokens
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import Vocabulary, joiner
 
-ROWS = 8  # scored, or aligned, at once; [rows, T, V] and [rows, T, S, H] are in memory then
+SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
+ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
 READ = 4  # a given target, prefix or scored source may have so many times the longest part
 
 Tensors = dict[str, tf.Tensor]
@@ -31,6 +33,7 @@ class Endpoints:
         decoding: Beam search.
         longest: Most sub-words of a part, <eos> included.
         target_language: Decides whether parts are joined with a blank.
+        limits: What a request may ask for at most; anything by default.
     """
 
     def __init__(
@@ -40,12 +43,14 @@ class Endpoints:
         decoding: DecodingConfig,
         longest: int,
         target_language: str,
+        limits: ExportConfig | None = None,
     ) -> None:
         self.model = model
         self.source, self.target = vocabulary.source, vocabulary.target
         self.decoding = decoding
         self.longest = longest
         self.most = READ * longest
+        self.limits = limits
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         # one graph for all signatures that search, another for those with a prefix
@@ -63,9 +68,10 @@ class Endpoints:
         )
         self._search_from = tf.function(searched, input_signature=[ids, ids])
 
-    def limits(self) -> dict[str, Any]:
+    def described_limits(self) -> dict[str, Any]:
         """Returns the limits that a user should know, in words where a number does not do."""
         return {
+            **(described(self.limits) if self.limits else {}),
             "longest_part": self.longest,
             "longer_texts": "translate, translate_nbest and complete cut them at sentence ends, "
             "else clause ends, blanks, anywhere, and join the translations; align reads the first "
@@ -91,52 +97,72 @@ class Endpoints:
 
         The mean over heads, under teacher forcing; what is past the lengths is "" and 0.
         """
-        text = _stripped(text)
+        text, parts, owners = self._parts(text)
         blank = text == ""
-        parts, owners = self.source.encode_parts(text, self.longest)
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
-        source = _dense(tf.gather(parts, first))
+        source = self._within(_dense(tf.gather(parts, first)), times=2)  # written, then scored
         found = self._search(source, 1)
         length = tf.where(blank, 1, found.lengths[:, 0])
-        size = tf.reduce_max(tf.concat([length, [1]], axis=0))
+        size = _most(length)
         only_end = tf.one_hot(tf.zeros_like(length), size, EOS_ID, PAD_ID)
         target = tf.where(blank[:, None], only_end, found.ids[:, 0, :size])
+        source_length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+        width = tf.shape(source)[1]
 
         def attend(rows: tf.Tensor) -> tf.Tensor:
-            _, attention = self.model.inspect(tf.gather(source, rows), tf.gather(target, rows))
-            there = tf.sequence_mask(tf.gather(length, rows), size)
-            return tf.where(there[..., None], attention, 0.0)
+            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, length))
+            _, attention = self.model.inspect(
+                tf.gather(source, rows)[:, :s], tf.gather(target, rows)[:, :t]
+            )
+            there = tf.sequence_mask(tf.gather(length, rows), t)
+            attention = tf.where(there[..., None], attention, 0.0)
+            return tf.pad(attention, [[0, 0], [0, size - t], [0, width - s]])
 
+        longer = tf.maximum(source_length, length)
         return {
             "translation": self.target.decode(target),
             "source_subwords": self.source.pieces(source),
             "target_subwords": self.target.pieces(target),
             "attention": by_length(
-                attend, length, ROWS, tf.TensorSpec([None, None, None], tf.float32)
+                attend,
+                longer**2,
+                self.decoding.batch_size,
+                tf.TensorSpec([None, None, None], tf.float32),
+                ALIGNED,
             ),
-            "source_length": tf.math.count_nonzero(source, axis=1, dtype=tf.int32),
+            "source_length": source_length,
             "target_length": length,
         }
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
         source_ids = _dense(self.source.encode(_stripped(source))[:, : self.most])
-        target_ids = _dense(self.target.encode(target)[:, : self.most])
-        tokens = tf.math.count_nonzero(target_ids, axis=1, dtype=tf.int32)
+        target_ids = _dense(self.target.encode(_without_mark(target))[:, : self.most])
+        source_length, tokens = (
+            tf.math.count_nonzero(ids, axis=1, dtype=tf.int32) for ids in (source_ids, target_ids)
+        )
+        if self.limits:
+            target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)
 
         def sums(rows: tf.Tensor) -> tf.Tensor:
-            length = tf.reduce_max(tf.concat([tf.gather(tokens, rows), [1]], axis=0))
-            ids = tf.gather(target_ids, rows)[:, :length]
-            logits = self.model(tf.gather(source_ids, rows), ids)
+            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, tokens))
+            ids = tf.gather(target_ids, rows)[:, :t]
+            logits = self.model(tf.gather(source_ids, rows)[:, :s], ids)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
             return -tf.reduce_sum(tf.where(ids > PAD_ID, losses, 0.0), axis=1)
 
-        log_probabilities = by_length(sums, tokens, ROWS, tf.TensorSpec([None], tf.float32))
+        log_probabilities = by_length(
+            sums,
+            tf.maximum(source_length, tokens),
+            self.decoding.batch_size,
+            tf.TensorSpec([None], tf.float32),
+            SCORED,
+        )
         return {"log_probability": log_probabilities, "tokens": tokens}
 
     def complete(self, source: tf.Tensor, prefix: tf.Tensor) -> Tensors:
         """The best translation that begins with the prefix."""
-        prefix = tf.strings.unicode_transcode(prefix, "UTF-8", "UTF-8")
+        prefix = tf.strings.unicode_transcode(_without_mark(prefix), "UTF-8", "UTF-8")
         ids = self.target.tokenizer.tokenize(prefix)[:, : self.most]
         translations, scores, _ = self._translate(source, best=1, prefixes=ids)
         whole = translations[:, 0]
@@ -151,16 +177,15 @@ class Endpoints:
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the `best` translations (1 with prefixes), scores, lengths, `[B, best]` each."""
-        text = _stripped(text)
+        text, parts, owners = self._parts(text)
         blank = text == ""
-        parts, owners = self.source.encode_parts(text, self.longest)
         ids = _dense(parts)
         if prefixes is None:
-            hypotheses = self._search(ids, best)
+            hypotheses = self._search(self._within(ids), best)
         else:  # of the first part of each text
             first = tf.concat([[-1], owners[:-1]], axis=0) < owners
             mine = tf.where(first[:, None], tf.gather(_dense(prefixes), owners), PAD_ID)
-            hypotheses = self._search_from(ids, mine)
+            hypotheses = self._search_from(self._within(ids, mine), mine)
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
         translations = self._join(hypotheses.ids, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
@@ -174,6 +199,23 @@ class Endpoints:
             tf.where(blank, 0.0, scores),
             tf.where(blank | missing, 0, lengths),
         )
+
+    def _parts(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.RaggedTensor, tf.Tensor]:
+        """Returns texts without what is not read, their parts, and the text of each part."""
+        text = _stripped(text)
+        parts, owners = self.source.encode_parts(text, self.longest)
+        if self.limits:
+            parts = limit_parts(self.limits, parts, owners)
+        return text, parts, owners
+
+    def _within(
+        self, source: tf.Tensor, prefixes: tf.Tensor | None = None, times: int = 1
+    ) -> tf.Tensor:
+        """Returns source ids `[P, S]` to be searched; they are refused if that is too much work."""
+        if not self.limits:
+            return source
+        tokens = longest_hypotheses(source, self.decoding, prefixes)
+        return limit_tokens(self.limits, source, times * tokens)
 
     def _join(self, ids: tf.Tensor, owners: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
         """Turns ids `[P, K, T]` of parts into strings `[B, K]`."""
@@ -191,8 +233,18 @@ class Endpoints:
 
 
 def _stripped(text: tf.Tensor) -> tf.Tensor:
-    """Returns texts without the blanks at either end, which would fill parts of a text."""
-    return tf.strings.regex_replace(text, r"^[\s\p{Z}]+|[\s\p{Z}]+$", "")
+    """Returns texts without blanks at either end, which would fill parts, and without a BOM."""
+    return tf.strings.regex_replace(text, r"^[\s\p{Z}\x{FEFF}]+|[\s\p{Z}]+$", "")
+
+
+def _without_mark(text: tf.Tensor) -> tf.Tensor:
+    """Returns texts without the byte order mark (BOM) that some editors put before them."""
+    return tf.strings.regex_replace(text, r"^\x{FEFF}", "")
+
+
+def _most(lengths: tf.Tensor) -> tf.Tensor:
+    """Returns the largest of lengths `[B]`, at least 1."""
+    return tf.reduce_max(tf.concat([lengths, [1]], axis=0))
 
 
 def _dense(ids: tf.RaggedTensor) -> tf.Tensor:

@@ -46,7 +46,7 @@ def release(
         description=description,
         parameters=sum(endpoints.model.parameter_counts().values()),
         checkpoints=checkpoints,
-        limits=endpoints.limits(),
+        limits=endpoints.described_limits(),
     )
     files = {"experiment.json": experiment, "scores.json": scores, "MODEL_CARD.md": card_text(card)}
     return export_saved_model(endpoints, folder, card, files, sample_requests(pairs))

@@ -11,8 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from dtmt_tf.config import ExportConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.endpoints import Endpoints, Tensors
+from dtmt_tf.export.limits import limit_lines
 from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.warmup import Request, write_warmup
@@ -66,7 +68,7 @@ def export_saved_model(
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
-        archive.add_endpoint(name, _one_text_a_row(function), input_signature=specs)
+        archive.add_endpoint(name, _checked(function, endpoints.limits), input_signature=specs)
     archive.write_out(str(partial), verbose=False)
     if warmup:
         write_warmup(partial, warmup)
@@ -81,15 +83,8 @@ def export_saved_model(
     return version
 
 
-def _one_text_a_row(function: Callable[..., Tensors]) -> Callable[..., Tensors]:
-    """Makes an endpoint refuse what is not `[B]`, or of different B: a server looks at neither."""
-
-    def answer(*texts: tf.Tensor) -> Tensors:
-        first, *others = (tf.ensure_shape(text, [None]) for text in texts)
-        for other in others:
-            tf.debugging.assert_equal(
-                tf.size(other), tf.size(first), "All inputs should have as many texts."
-            )
-        return function(first, *others)
-
-    return answer
+def _checked(
+    function: Callable[..., Tensors], limits: ExportConfig | None
+) -> Callable[..., Tensors]:
+    """Makes an endpoint refuse what is not `[B]`, of different B, or beyond the limits."""
+    return lambda *texts: function(*limit_lines(limits, *texts))

@@ -25,7 +25,7 @@ def _publish(run: Run) -> Path:
     names = [member.folder.name for member in run.members] or map(str, steps)
     logger.info("Exporting %s %s", what, ", ".join(names))
     return release(
-        endpoints(run, model),
+        endpoints(run, model, run.experiment.export),
         run.folder,
         {**run.read("experiment.json"), **run.settings()},
         run.read("scores.json"),

@@ -47,7 +47,7 @@ REMEDIES = {
     "samples.json": "The command that made the run writes it anew when it goes on.",
     "scores.json": "Remove it, and run dtmt evaluate again.",
 }
-CHANGEABLE = ("decoding.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
+CHANGEABLE = ("decoding.", "export.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
 
 
 class Run:
@@ -116,8 +116,8 @@ class Run:
         for override in overrides:
             if not override.startswith(CHANGEABLE):
                 raise UserError(
-                    f"{override}: the run is trained; only decoding.*, evaluation.*, "
-                    "training.average* and data.extra_tests can still be set."
+                    f"{override}: the run is trained; only decoding.*, export.*, "
+                    "evaluation.*, training.average* and data.extra_tests can still be set."
                 )
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
         place = data_dir, cache_dir

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.config import ExportConfig
 from dtmt_tf.decoding import translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
@@ -22,12 +23,12 @@ TOGETHER = 128  # batches of a split that are sorted by length, and kept, togeth
 Translate = Callable[[Any], tuple[Any, Any]]  # strings `[B]` -> translations and scores
 
 
-def endpoints(run: Run, model: TranslationModel) -> Endpoints:
+def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = None) -> Endpoints:
     """Returns a run's model as functions of strings, by its present weights."""
     experiment = run.experiment
     data = experiment.data
     return Endpoints(
-        model, run.vocabulary, experiment.decoding, data.max_length, data.target_language
+        model, run.vocabulary, experiment.decoding, data.max_length, data.target_language, limits
     )
 
 

@@ -101,7 +101,7 @@ class Trainer:
             return 0
         saved = dict(checkpoint.settings)
         for section, values in self.defaults.items():
-            saved[section] = {**values, **saved[section]}
+            saved[section] = {**values, **saved.get(section, {})}
         changes = differences(saved, self.settings)
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:

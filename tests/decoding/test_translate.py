@@ -177,6 +177,19 @@ def test_rows_come_back_in_their_order(rows):
     assert calls == expected[rows]
 
 
+def test_long_rows_come_in_smaller_numbers():
+    lengths = tf.constant([5, 1, 4, 1, 3, 9, 2])
+    calls = []
+
+    def function(numbers):
+        calls.append(tf.gather(lengths, numbers).numpy().tolist())
+        return tf.gather(lengths, numbers)
+
+    result = by_length(function, lengths, 4, tf.TensorSpec([None], tf.int32), area=8)
+    np.testing.assert_array_equal(result, lengths)
+    assert calls == [[1, 1, 2], [3, 4], [5], [9]]
+
+
 def test_lines_come_back_in_their_order_and_number():
     batches = []
 

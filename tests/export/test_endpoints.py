@@ -72,6 +72,22 @@ def test_blanks_around_a_text_change_nothing(endpoints):
     close(plain["log_probability"], other["log_probability"])
 
 
+def test_a_byte_order_mark_is_not_read(endpoints):
+    plain, marked = [TEXTS[0], "", "a dog"], [f"\ufeff{TEXTS[0]}", "\ufeff", "\ufeff a dog"]
+    targets = ["the dog", "a", ""]
+    for function in (endpoints.translate, endpoints.translate_nbest, endpoints.align):
+        expected, found = function(tf.constant(plain)), function(tf.constant(marked))
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    for function in (endpoints.score, endpoints.complete):
+        expected, found = (
+            function(tf.constant(sources), tf.constant([mark + text for text in targets]))
+            for sources, mark in ((plain, ""), (marked, "\ufeff"))
+        )
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
 def test_long_texts_are_translated_in_parts(endpoints):
     parts = ["a dog runs. two dogs run.", "the cat sleeps on a mat,", "the dog runs"]
     ids, owners = endpoints.source.encode_parts([LONG], LONGEST)
@@ -130,7 +146,7 @@ def test_scores_are_sums_over_the_given_words(endpoints):
         close(outputs["log_probability"][k], tf.reduce_sum(expected))
         assert outputs["tokens"][k] == target_ids.shape[1]
     assert outputs["tokens"][3] == most  # the rest is not read, as the limits say
-    assert endpoints.limits()["longest_scored"] == most
+    assert endpoints.described_limits()["longest_scored"] == most
 
 
 def test_completions_begin_with_their_prefix(endpoints):
@@ -160,7 +176,8 @@ def test_bytes_of_a_prefix_that_are_no_text_are_replaced(endpoints):
     assert strings(outputs["translation"])[0].startswith("the �")
 
 
-def test_the_alignment_is_the_models_attention(endpoints):
+def test_the_alignment_is_the_models_attention(endpoints, monkeypatch):
+    monkeypatch.setattr("dtmt_tf.export.endpoints.ALIGNED", 200)  # a few lines at a time
     outputs = endpoints.align(tf.constant([*TEXTS, LONG]))
     translations = strings(endpoints.translate(tf.constant(TEXTS))["translation"])
     assert strings(outputs["translation"])[:5] == translations
