@@ -12,14 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtmt_tf.languages import check_form
 from dtmt_tf.settings import Section, require, setting
 
 PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
-
-
-def base_language(code: str) -> str:
-    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
-    return code.lower().replace("_", "-").partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -104,6 +100,8 @@ class DataConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_form("data.source_language", self.source_language)
+        check_form("data.target_language", self.target_language)
         named = self.tfds_name and self.source_language and self.target_language
         require(
             named or self.corpus != "tfds",

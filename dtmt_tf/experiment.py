@@ -22,6 +22,7 @@ from dtmt_tf.config import (
     TrainingConfig,
 )
 from dtmt_tf.errors import UserError
+from dtmt_tf.languages import check_language
 from dtmt_tf.settings import about
 from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
 
@@ -74,7 +75,7 @@ def resolve(
         The experiment, and for each setting where its value comes from.
 
     Raises:
-        UserError: See `with_overrides`.
+        UserError: See `with_overrides`; or if a language is unknown.
     """
     sections: dict[str, Any] = {name: getattr(task, name) for name in SECTIONS[1:]}
     sections["model"] = model
@@ -90,6 +91,9 @@ def resolve(
     changes = _read_entries(file, sections) if file else []
     changes += _read_overrides(overrides, sections)
     experiment, origins = _changed(experiment, origins, changes)
+    if experiment.data.corpus != "tfds":  # its data sets call languages as they like
+        check_language("data.source_language", experiment.data.source_language)
+        check_language("data.target_language", experiment.data.target_language)
     return _reverse(experiment, origins) if experiment.data.reverse else (experiment, origins)
 
 
@@ -263,7 +267,7 @@ def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Expe
             for name, kind in {**KINDS, "model": model_class}.items()
         }
         return Experiment(task=values["task"], model_name=values["model_name"], **sections)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"The saved settings do not fit this version: {error}. Use the version of "
             "dtmt_tf that trained the run."

@@ -71,7 +71,7 @@ def test_an_empty_file_changes_nothing(read, text):
         ("model.context_dim=5", "model.use_layer_norm=false", "training.adam_epsilon=1e-9"),
         ("data.train_source=a.en,b.en", "data.train_target=a.de,b.de", "data.test_source=c: d"),
         ("data.reverse=true", "data.train_source=a.en", "data.train_target=a.de"),
-        ("data.tfds_name=null", "data.source_language=on", "data.test_source=#x,y z"),
+        ("data.tfds_name=null", "data.source_language=no", "data.test_source=#x,y z"),
     ],
 )
 def test_what_is_shown_can_be_read_again(read, overrides):

@@ -146,15 +146,18 @@ def _facts(text: PreparedText, folder: Path) -> Facts:
     name = "-".join((text.builder.name, *text.languages, hashlib.sha256(about).hexdigest()[:16]))
     path = folder / f"{name}.json"
     with locked(path.with_suffix(".lock")):
-        if not path.exists():
-            logger.info("Checking %s", text.builder.info.full_name)
-            # nobody can mend a public corpus, so nothing found in it is fatal
-            findings = check_pairs(
-                {split: _sides(text, split) for split in text.sizes}, stop_if_fatal=False
-            )
-            facts = Facts(tuple(findings), _fingerprint(text) if TRAIN in text.sizes else "")
-            write_atomically(path, json.dumps(facts.to_dict(), indent=1).encode())
-        return Facts.from_dict(json.loads(path.read_text("utf-8")))
+        try:
+            return Facts.from_dict(json.loads(path.read_text("utf-8")))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):  # not there, or damaged
+            pass
+        logger.info("Checking %s", text.builder.info.full_name)
+        # nobody can mend a public corpus, so nothing found in it is fatal
+        findings = check_pairs(
+            {split: _sides(text, split) for split in text.sizes}, stop_if_fatal=False
+        )
+        facts = Facts(tuple(findings), _fingerprint(text) if TRAIN in text.sizes else "")
+        write_atomically(path, json.dumps(facts.to_dict(), indent=1).encode())
+        return facts
 
 
 def _fingerprint(text: PreparedText) -> str:

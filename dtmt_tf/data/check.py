@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from dtmt_tf.data.lines import byte_lines
+from dtmt_tf.data.lines import MARK, byte_lines
 from dtmt_tf.errors import UserError
 
 Severity = Literal["fatal", "warning"]
@@ -73,10 +73,7 @@ def check_files(
         UserError: If a finding is fatal; the message lists all that are.
     """
     files_of = {
-        split: [
-            (_Side(str(source), byte_lines(source)), _Side(str(target), byte_lines(target)))
-            for source, target in files
-        ]
+        split: [(_side_of_file(source), _side_of_file(target)) for source, target in files]
         for split, files in splits.items()
     }
     return _check(files_of, limits or Limits())
@@ -140,6 +137,13 @@ class _Side:
         self._first_line.setdefault(key, self.num_lines if line is None else line)
         self._count[key] = self._count.get(key, 0) + count
 
+    def unmarked(self, line: bytes) -> bytes:
+        """Returns the next line as it is read, without a byte order mark; notes the mark."""
+        if line.startswith(MARK):
+            number = self.num_lines + 1  # not counted yet
+            self.note("byte order mark", "warning", "byte order mark, left out", number)
+        return line.removeprefix(MARK)
+
     def decode(self, line: bytes) -> str | None:
         """Returns the text of the line if its pair can be used, and notes its faults."""
         if b"\0" in line:
@@ -162,6 +166,12 @@ class _Side:
             Finding(kind, severity, self.name, line, self._count[kind, severity, message], message)
             for (kind, severity, message), line in self._first_line.items()
         ]
+
+
+def _side_of_file(path: Path) -> _Side:
+    side = _Side(str(path), iter(()))
+    side.lines = map(side.unmarked, byte_lines(path))
+    return side
 
 
 Files = Sequence[tuple[_Side, _Side]]  # of a split: source and target, one after the other

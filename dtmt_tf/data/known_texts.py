@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 from dtmt_tf.data.lines import FileFacts, facts_of
 from dtmt_tf.files import locked, write_atomically
@@ -28,14 +29,25 @@ class KnownTexts:
         Raises:
             UserError: If the file is missing or damaged.
         """
-        path = path.absolute()
+        path = path.resolve()
         with locked(self.memory.with_suffix(".lock")):
-            known = json.loads(self.memory.read_text("utf-8")) if self.memory.exists() else {}
+            known = self._remembered()
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-            entry = known.get(str(path), {})
-            if entry.get("state") != state:
-                entry = {"state": state, "text": dataclasses.asdict(facts_of(path))}
-                known[str(path)] = entry
-                write_atomically(self.memory, json.dumps(known, indent=1).encode())
-            return FileFacts(**entry["text"])
+            try:
+                if known[str(path)]["state"] == state:
+                    return FileFacts(**known[str(path)]["text"])
+            except (KeyError, TypeError):  # not there, or not ours
+                pass
+            facts = facts_of(path)
+            known[str(path)] = {"state": state, "text": dataclasses.asdict(facts)}
+            write_atomically(self.memory, json.dumps(known, indent=1).encode())
+            return facts
+
+    def _remembered(self) -> dict[str, Any]:
+        """Returns what is known of files by path; nothing if the memory is missing or damaged."""
+        try:
+            known = json.loads(self.memory.read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}

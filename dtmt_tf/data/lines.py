@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import itertools
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import IO
 
 from dtmt_tf.errors import UserError
 
+MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
+MAX_LINE_BYTES = 1 << 20  # of a packed file memory would not hold, one line may have
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _BLOCK_BYTES = 1 << 20
@@ -21,16 +24,16 @@ def read_lines(path: Path | str) -> list[str]:
 
     Lines end at the byte `\n` and nowhere else: U+2028, U+0085 or a form feed inside a sentence
     would otherwise shift all later lines against the other language. A `\r` before the `\n` is
-    dropped. Characters are not normalised.
+    dropped, and so is a byte order mark before a line. Characters are not normalised.
 
     Args:
         path: A UTF-8 file; plain, or packed if the name ends in `.gz` or `.xz`.
 
     Raises:
-        UserError: If the file is missing or damaged, or a line is not UTF-8.
+        UserError: If the file is missing or damaged, or a line is too long or not UTF-8.
     """
     lines = []
-    for number, line in enumerate(byte_lines(path), start=1):
+    for number, line in enumerate(unmarked_lines(path), start=1):
         try:
             lines.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:
@@ -46,14 +49,37 @@ def byte_lines(path: Path | str) -> Iterator[bytes]:
     r"""Yields the lines of a plain or packed file as bytes, without `\n` or `\r\n`.
 
     Raises:
-        UserError: If the file is missing or damaged.
+        UserError: If the file is missing or damaged, or a line is too long.
     """
     with _open(Path(path)) as stream:
         try:
-            for line in stream:
-                yield line.removesuffix(b"\n").removesuffix(b"\r") if line[-1:] == b"\n" else line
+            for number in itertools.count(1):
+                line = stream.readline(MAX_LINE_BYTES + 2)
+                if not line:
+                    return
+                text = line.removesuffix(b"\n").removesuffix(b"\r") if line[-1:] == b"\n" else line
+                if len(text) > MAX_LINE_BYTES:
+                    raise _too_long(path, number)
+                yield text
         except _DAMAGED as error:
             raise UserError(f"{path} is damaged: {error}. Fetch or pack it again.") from error
+
+
+def unmarked_lines(path: Path | str) -> Iterator[bytes]:
+    """Yields what `byte_lines` does, without the byte order marks that begin a line."""
+    return (line.removeprefix(MARK) for line in byte_lines(path))
+
+
+def is_marked(path: Path | str) -> bool:
+    """Whether a file begins with a byte order mark."""
+    return next(byte_lines(path), b"").startswith(MARK)
+
+
+def _too_long(path: Path | str, number: int) -> UserError:
+    return UserError(
+        f"{path}:{number}: the line has more than {MAX_LINE_BYTES:,} bytes. Sentences belong on "
+        "lines of their own."
+    )
 
 
 @dataclass(frozen=True)
@@ -77,13 +103,19 @@ def facts_of(path: Path, suffix: str | None = None) -> FileFacts:
         suffix: Suffix of its packing, if its name has none.
 
     Raises:
-        UserError: If the file is missing or damaged.
+        UserError: If the file is missing or damaged, or a line is too long.
     """
-    digest, num_lines, end = hashlib.sha256(), 0, b"\n"
+    digest, num_lines, end, unfinished = hashlib.sha256(), 0, b"\n", 0
     with _open(path, suffix) as stream:
         try:
             while block := stream.read(_BLOCK_BYTES):
                 digest.update(block)
+                first = block.find(b"\n")
+                unfinished += len(block) if first < 0 else first
+                if unfinished > MAX_LINE_BYTES + 1:  # a \r may follow
+                    raise _too_long(path, num_lines + 1)
+                if first >= 0:
+                    unfinished = len(block) - block.rfind(b"\n") - 1
                 num_lines += block.count(b"\n")
                 end = block[-1:]
         except _DAMAGED as error:

@@ -12,7 +12,7 @@ from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.data.check import TRAIN, check_files
 from dtmt_tf.data.downloads import resolve_file
 from dtmt_tf.data.known_texts import KnownTexts
-from dtmt_tf.data.lines import PACKED, FileFacts, byte_lines, facts_of
+from dtmt_tf.data.lines import PACKED, FileFacts, facts_of, is_marked, unmarked_lines
 from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
 from dtmt_tf.data.request import Request
 from dtmt_tf.errors import UserError
@@ -44,6 +44,7 @@ def load(request: Request) -> PreparedText:
             source, target = (find_file(name, *place) for name in names)
             files.setdefault(split, []).append((source, target))
             key += [split, *names, known(source).sha256, known(target).sha256]
+            key += ["unmarked"] * (is_marked(source) or is_marked(target))  # once they were kept
     return prepare(request.datasets, request.languages, key, lambda: _checked_files(files, known))
 
 
@@ -109,8 +110,8 @@ def _sides(files: Files) -> tuple[Iterator[bytes], Iterator[bytes]]:
     """Returns the lines of source and target, file after file."""
     sources, targets = zip(*files, strict=True)
     return (
-        itertools.chain.from_iterable(map(byte_lines, sources)),
-        itertools.chain.from_iterable(map(byte_lines, targets)),
+        itertools.chain.from_iterable(map(unmarked_lines, sources)),
+        itertools.chain.from_iterable(map(unmarked_lines, targets)),
     )
 
 

@@ -327,6 +327,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} is damaged: {error}. Remove its folder and run dtmt prepare again."
         ) from error
+    kinds = {"corpus": str, "pairs": int, "shards": int, "with_text": bool, "files": dict}
+    if not isinstance(manifest, dict) or any(
+        not isinstance(manifest.get(name), kind) for name, kind in kinds.items()
+    ):
+        raise UserError(
+            f"{path} is no list of shards. Remove its folder and run dtmt prepare again."
+        )
     return manifest
 
 
@@ -336,7 +343,8 @@ def _check(folder: Path, files: Mapping[str, dict[str, Any] | None]) -> None:
         path = folder / name
         if expected is None or not path.exists():
             raise UserError(f"{path} is missing. Run dtmt prepare: it makes that shard.")
-        if path.stat().st_size != expected["bytes"] or _describe(path) != expected:
+        size = expected.get("bytes") if isinstance(expected, dict) else None
+        if path.stat().st_size != size or _describe(path) != expected:
             raise UserError(
                 f"{path} is damaged: it is not as it was written. Remove it and run "
                 "dtmt prepare again, which makes that shard alone."

@@ -9,8 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
-from dtmt_tf.config import base_language
 from dtmt_tf.errors import UserError
+from dtmt_tf.languages import base_language
 
 # for languages without blanks between words, as sacreBLEU advises; 13a for all others
 LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import base_language
+from dtmt_tf.languages import base_language
 
 BLANK = "\u2581"  # marks a sub-word after a blank
 SENTENCE_ENDS = ".!?…؟।。！？"

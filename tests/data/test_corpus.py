@@ -8,9 +8,10 @@ import pytest
 import tensorflow_datasets as tfds
 
 from dtmt_tf.config import DataConfig, RemoteFile, Task, TrainingConfig
-from dtmt_tf.data import cldr, known_texts, parallel_text
+from dtmt_tf.data import cldr, known_texts, own_files, parallel_text
 from dtmt_tf.data.check import Finding
 from dtmt_tf.data.corpus import SOURCES, load_corpus
+from dtmt_tf.data.lines import byte_lines, facts_of
 from dtmt_tf.data.own_files import named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
@@ -146,6 +147,37 @@ def test_findings_are_kept(load):
     for _ in range(2):
         found = load().findings
         assert finding in found and [other.kind for other in found] == ["blank line", "overlap"]
+
+
+def test_a_byte_order_mark_is_told_of_and_not_read(load):
+    plain = load()
+    (load.folder / "b.en").write_text("\ufeff" + FILES["b.en"], encoding="utf-8")
+    marked = load()
+    assert lines(marked) == lines(plain) and marked.fingerprint == plain.fingerprint
+    assert marked.findings == [
+        Finding("byte order mark", "warning", f"{load.folder}/b.en", 1, 1,
+                "byte order mark, left out"),
+        *plain.findings,
+    ]  # fmt: skip
+
+
+def test_what_was_prepared_with_its_mark_is_prepared_anew(load, monkeypatch):
+    (load.folder / "a.de").write_text("\ufeff" + FILES["a.de"], encoding="utf-8")
+    with monkeypatch.context() as earlier:  # a version that kept marks
+        earlier.setattr(own_files, "is_marked", lambda path: False)
+        earlier.setattr(own_files, "unmarked_lines", byte_lines)
+        assert load().lines("train")[1][3] == "\ufeffeins"
+    assert load().lines("train")[1][3] == "eins"
+
+
+def test_a_file_under_two_spellings_is_read_once(load, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        known_texts, "facts_of", lambda path: read.append(path.name) or facts_of(path)
+    )
+    load("data.validation_source=tests/../c.en")
+    load()
+    assert sorted(read) == sorted(set(read))
 
 
 def test_a_fatal_fault_leaves_nothing_prepared(load):

@@ -64,3 +64,18 @@ def test_a_damaged_file_is_named_and_not_remembered(tmp_path, known):
         with pytest.raises(UserError, match=r"a\.gz is damaged"):
             known(path)
     assert not known.memory.exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"PATH": 5}', '{"PATH": {"state": STATE}}',
+                '{"PATH": {"state": STATE, "text": {"sha": 1}}}']
+)  # fmt: skip
+def test_a_damaged_memory_is_made_anew(tmp_path, known, content):
+    path = tmp_path / "a.de"
+    path.write_bytes(TEXT)
+    expected = known(path)
+    state = json.loads(known.memory.read_text())[str(path)]["state"]
+    known.memory.write_text(content.replace("PATH", str(path)).replace("STATE", str(state)))
+    assert known(path) == expected
+    assert known(path) == expected
+    assert known.read == ["a.de", "a.de"]

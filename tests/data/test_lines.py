@@ -1,9 +1,11 @@
 import gzip
 import lzma
+import tracemalloc
 
 import pytest
 
-from dtmt_tf.data.lines import read_lines
+from dtmt_tf.data import lines
+from dtmt_tf.data.lines import byte_lines, facts_of, is_marked, read_lines
 from dtmt_tf.errors import UserError
 
 TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
@@ -56,3 +58,41 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
     path.write_bytes(damage(pack(TEXT)))
     with pytest.raises(UserError, match=r"a\.[gx]z is damaged"):
         read_lines(path)
+
+
+@pytest.mark.parametrize("suffix, pack", [("", bytes), (".gz", gzip.compress)])
+def test_byte_order_marks_are_not_read(tmp_path, suffix, pack):
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(pack("\ufeffone\ntwo\ufeff\n\ufeff\ufeffthree\n".encode()))
+    assert read_lines(path) == ["one", "two\ufeff", "\ufeffthree"]
+    assert is_marked(path)
+    assert next(byte_lines(path)) == b"\xef\xbb\xbfone"
+    path.write_bytes(pack(b"one\n"))
+    assert not is_marked(path)
+    path.write_bytes(pack(b""))
+    assert not is_marked(path)
+
+
+@pytest.mark.parametrize("read", [read_lines, facts_of, lambda path: list(byte_lines(path))])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\nmore\n"])
+def test_a_line_without_end_is_named_and_never_held(tmp_path, monkeypatch, read, end):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 64)
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"one\n\n" + b"x" * 1000 + end))
+    read(path)
+    path.write_bytes(gzip.compress(b"one\n\n" + b"x" * 1005 + end))
+    with pytest.raises(UserError, match=r"a\.gz:3: the line has more than 1,000 bytes"):
+        read(path)
+
+
+def test_a_bomb_is_refused_after_its_first_mebibytes(tmp_path):
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"x" * (64 << 20)))
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"bomb\.gz:1: the line has more than 1,048,576 bytes"):
+        facts_of(path)
+    with pytest.raises(UserError, match=r"bomb\.gz:1: the line has more than 1,048,576 bytes"):
+        read_lines(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()

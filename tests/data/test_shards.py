@@ -267,3 +267,25 @@ def test_the_manifest_names_every_file_with_its_size(tmp_path):
     assert {name: entry["bytes"] for name, entry in files.items()} == {
         path.name: path.stat().st_size for path in tmp_path.glob("train-*")
     }
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", "{}", '{"corpus": 1}', '{"files": []}', b"\xff"]
+)
+def test_a_foreign_manifest_is_named(tmp_path, content):
+    make_shards(tmp_path, SOURCE, TARGET)
+    content = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "manifest.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"manifest\.json is .*Remove its folder and run dtmt pre"):
+        Shards(tmp_path)
+
+
+def test_a_manifest_whose_entries_are_foreign_is_named(tmp_path):
+    make_shards(tmp_path, SOURCE, TARGET)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for entry in (5, {}, {"bytes": "many"}, []):
+        manifest["files"]["train-00001.array_record"] = entry
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(UserError, match=r"train-00001\.array_record is damaged"):
+            Shards(tmp_path)

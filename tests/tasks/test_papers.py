@@ -8,7 +8,7 @@ from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training import DTMTSchedule
+from dtmt_tf.training.schedule import make_schedule
 
 # rates by update, from the formula of the paper with its constants
 RATES = {
@@ -26,7 +26,7 @@ RATES = {
     ("task", "step", "rate"), [(task, *pair) for task in RATES for pair in RATES[task].items()]
 )
 def test_the_rate_is_the_papers(task, step, rate):
-    schedule = DTMTSchedule(TASKS[task].training)
+    schedule = make_schedule(TASKS[task].training)
     assert float(schedule(step)) == pytest.approx(rate, rel=3e-4 if task != "wmt17_zhen" else 3e-3)
 
 

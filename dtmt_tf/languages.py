@@ -1,0 +1,57 @@
+"""Language codes: those of ISO 639 that Unicode CLDR knows, and private ones."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from dtmt_tf.errors import UserError
+
+_FORM = re.compile(r"[A-Za-z0-9]{1,8}([-_][A-Za-z0-9]{1,8})*")  # as RFC 5646; safe in file names
+_PRIVATE = re.compile(r"x-.+|q[a-t][a-z](-.+)?")  # of RFC 5646, and qaa to qtz of ISO 639-2
+
+
+def base_language(code: str) -> str:
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
+def check_form(setting: str, code: str) -> None:
+    """Refuses what can be no language code, such as a path; nothing at all is allowed.
+
+    Raises:
+        UserError: If it is none; the message names the setting.
+    """
+    if code and not _FORM.fullmatch(code):
+        raise UserError(_message(setting, code))
+
+
+def check_language(setting: str, code: str) -> None:
+    """Refuses a code that stands for no language; nothing at all is allowed.
+
+    Raises:
+        UserError: If it is unknown and not private; the message names the setting.
+    """
+    check_form(setting, code)
+    names = _names()
+    private = _PRIVATE.fullmatch(code.lower().replace("_", "-"))
+    if code and not private and base_language(code) not in names:
+        named = [known for known, name in names.items() if name.lower() == code.lower()]
+        hint = f" Did you mean {named[0]!r}?" if named else ""
+        raise UserError(_message(setting, code) + hint)
+
+
+def _message(setting: str, code: str) -> str:
+    return (
+        f"`{setting}` should be a language code, such as en or pt-BR, or a private one, such as "
+        f"x-mine. Received: {code!r}."
+    )
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Returns the languages that CLDR names in English, and other codes of the same."""
+    from babel import Locale
+    from babel.core import get_global
+
+    return dict.fromkeys(get_global("language_aliases"), "") | dict(Locale("en").languages)
