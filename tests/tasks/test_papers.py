@@ -8,7 +8,7 @@ from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training.schedule import make_schedule
+from dtmt_tf.training import make_schedule
 
 # rates by update, from the formula of the paper with its constants
 RATES = {
