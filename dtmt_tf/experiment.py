@@ -246,7 +246,7 @@ def read_record(path: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text("utf-8"))
         _ = record["settings"]["model_name"], record["origins"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is damaged ({type(error).__name__}: {error}). The command that made the run "
             "writes it anew when it goes on."

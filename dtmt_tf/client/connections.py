@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from http.client import HTTPException, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -138,15 +139,20 @@ class RestConnection:
         try:
             response = self._session.post(self._url, json=body, timeout=self._timeout)
         except self._requests.Timeout as error:
-            raise _failure(self._address, "DEADLINE_EXCEEDED", _cause(error)) from error
+            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
-            raise _failure(self._address, "UNAVAILABLE", _cause(error)) from error
-        except self._requests.RequestException as error:
+            if _is_no_http(error):
+                raise UserError(
+                    f"What answers at {self._address} speaks no HTTP. Is that the port of gRPC "
+                    "(--grpc)? That of REST is 8501 unless the server was told otherwise."
+                ) from error
+            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
+        except (self._requests.RequestException, ValueError) as error:
             raise UserError(f"{self._address}: {error}") from error
         text = response.content.decode("utf-8", "replace")
         try:
             answer = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if response.status_code != 200:
             code = _HTTP_CODES.get(response.status_code, f"HTTP {response.status_code}")
@@ -166,20 +172,31 @@ def _failure(address: str, code: str, text: str | None) -> Exception:
     """Returns what to raise for a server's error, or for the lack of an answer."""
     meaning = _MEANINGS.get(code, f"refuses the request ({code})")
     kind = TemporaryFailure if code in _TEMPORARY else UserError
-    told = (text or code)[:_MOST_TEXT].rstrip(".")
+    words = (text or code)[:_MOST_TEXT]
+    told = "".join(c if c.isprintable() else " " for c in words).strip().rstrip(".")
     return kind(f"The server at {address} {meaning}: {told}.")
 
 
-def _cause(error: BaseException) -> str:
-    """Returns the words of the first error, of which others were made on the way up."""
+def _cause(error: BaseException) -> BaseException:
+    """Returns the first error, of which others were made on the way up."""
     while error.__context__:
         error = error.__context__
-    return str(error)
+    return error
+
+
+def _is_no_http(error: BaseException) -> bool:
+    """Whether an answer came that was not HTTP."""
+    cause = _cause(error)
+    return isinstance(cause, HTTPException) and not isinstance(cause, RemoteDisconnected)
 
 
 def _checked(texts: Any, lines: list[str], address: str) -> list[str]:
     """Returns texts if they are one for each line."""
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise UserError(f"The server at {address} gives text that is not Unicode.") from None
         if len(texts) == len(lines):
             return texts
     raise UserError(

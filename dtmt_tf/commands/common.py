@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import sys
@@ -174,7 +175,8 @@ def cache_dir() -> Path:
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not folder.is_absolute():  # as the standard of that variable has it
-        folder = Path(os.path.expanduser("~")) / ".cache"
+        home = os.environ.get("HOME", os.path.expanduser("~"))
+        folder = Path(home) / ".cache"
     if not folder.is_absolute():
         raise UserError(
             "There is no place for downloads and prepared text: set the environment variable HOME "
@@ -215,22 +217,64 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     try:
+        _prepare_streams()
         code = command() or 0
+        sys.stdout.flush()
     except UserError as error:
-        print(f"error: {caller.as_called(str(error))}", file=sys.stderr)
-        code = 2
+        code = _failed(caller.as_called(str(error)))
     except BrokenPipeError:  # the reader of our output left
-        sys.stderr.close()
+        _flush_or_discard()
         code = 141
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         code = 130
+    except MemoryError:
+        code = _failed("Memory does not suffice.")
+    except UnicodeEncodeError as error:
+        excerpt = error.object[max(0, error.start - 40) : error.end + 10]
+        code = _failed(f"{excerpt!r} holds bytes that are not UTF-8. Rename it.")
     except Exception as error:
         full = is_of_full_disk(error)  # TensorFlow has errors of its own for that
         if not (full or isinstance(error, OSError)):
             raise
-        print("error:", str(error).partition("\n")[0], file=sys.stderr)
+        _flush_or_discard()
+        code = _failed(str(error).partition("\n")[0])
         if full:
             print("Make room and run the same command again.", file=sys.stderr)
-        code = 2
     sys.exit(code)
+
+
+def _failed(text: str) -> int:
+    """Tells of an error; returns the exit code."""
+    print(f"error: {text}", file=sys.stderr)
+    return 2
+
+
+def _prepare_streams() -> None:
+    """Makes standard output and errors take any text.
+
+    Raises:
+        UserError: If standard output is closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # else a file that is opened later would be taken for it
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        raise UserError("Standard output is closed. Send it to a file, or to /dev/null.")
+    for stream in (sys.stdout, sys.stderr):  # of whatever encoding
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush_or_discard() -> None:
+    """Flushes standard output; if that fails, has Python's last attempt at it go nowhere."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        if sys.__stdout__ and sys.stdout is sys.__stdout__:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())

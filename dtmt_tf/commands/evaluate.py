@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, lines
+from dtmt_tf.errors import UserError
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -43,8 +46,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     startup.start_tensorflow()
 
-    from dtmt_tf.data.lines import read_lines
-    from dtmt_tf.errors import UserError
     from dtmt_tf.evaluation import (
         compare_systems,
         format_comparison,
@@ -60,11 +61,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
             raise UserError("--hypotheses and --references go together.")
         if args.set:
             raise UserError("--set is for runs; of files, --tokenize is all that can be set.")
-        if len(set(args.hypotheses)) < len(args.hypotheses):
-            raise UserError("--hypotheses names a file twice; there is nothing to compare.")
-        references = read_lines(args.references)
+        _check_files(args)
+        references = lines.read_text(args.references)
         tokenize = args.tokenize or "13a"
-        systems = {str(path): read_lines(path) for path in args.hypotheses}
+        systems = {str(path): lines.read_text(path) for path in args.hypotheses}
         if len(systems) > 1:
             records = compare_systems(systems, references, tokenize=tokenize)
             print(format_comparison(records))
@@ -82,3 +82,15 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.json:
         write_json(args.json, records)
     return 0
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Raises a UserError if a file is named twice, or would be written over."""
+    for first, second in itertools.combinations(args.hypotheses, 2):
+        if lines.same_file(first, second):
+            raise UserError(
+                f"--hypotheses names a file twice, {second}; there is nothing to compare."
+            )
+    for path in [args.references, *args.hypotheses] if args.json else []:
+        if lines.same_file(path, args.json):
+            raise UserError(f"--json would write over {path}.")

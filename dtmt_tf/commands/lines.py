@@ -48,14 +48,15 @@ def same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
-def read_text(path: Path | None, replace: bool = False) -> list[str]:
+def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
     r"""Returns the lines of a UTF-8 file, plain or packed, or of standard input.
 
     A line ends at `\n` or `\r\n`. A byte order mark before the first is left out, and told of.
 
     Args:
         path: The file; None for standard input.
-        replace: Whether bytes that are no UTF-8 become the replacement character.
+        replace: Whether bytes that are no UTF-8 become the replacement character, if the command
+            has that option.
 
     Raises:
         UserError: If there is none, it is damaged, or a line is not UTF-8.
@@ -80,14 +81,14 @@ def _byte_lines(path: Path | None) -> Iterator[bytes]:
         yield line.removesuffix(b"\n").removesuffix(b"\r") if line[-1:] == b"\n" else line
 
 
-def _decoded(line: bytes, number: int, path: Path | None, replace: bool) -> str:
+def _decoded(line: bytes, number: int, path: Path | None, replace: bool | None) -> str:
     try:
         return line.decode("utf-8", "replace" if replace else "strict")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{_name(path)}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} "
-            "of the line is not UTF-8. Convert it, for example with `iconv -f LATIN1 -t UTF-8`, or "
-            f"have such bytes replaced: {REPLACE}."
+            "of the line is not UTF-8. Convert it, for example with `iconv -f LATIN1 -t UTF-8`"
+            + ("." if replace is None else f", or have such bytes replaced: {REPLACE}.")
         ) from None
 
 

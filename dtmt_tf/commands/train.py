@@ -84,6 +84,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")
     args = parser.parse_args(arguments)
+    common.check_range(args, "max_seconds", 0, math.inf)
     if args.plan_for and args.plan is None:
         parser.error("--plan-for goes with --plan")
 

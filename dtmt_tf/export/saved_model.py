@@ -17,12 +17,13 @@ from dtmt_tf.export.endpoints import Endpoints, Tensors
 from dtmt_tf.export.limits import limit_lines
 from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.signatures import SIGNATURES
+from dtmt_tf.export.translator import VERSION
 from dtmt_tf.export.warmup import Request, write_warmup
 
 
 def next_version(folder: Path) -> int:
     """Returns 1 more than the highest version below a folder."""
-    versions = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+    versions = [int(path.name) for path in folder.glob("*") if VERSION.fullmatch(path.name)]
     return max(versions, default=0) + 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
@@ -51,8 +52,8 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
     Raises:
         UserError: If a number is not positive, or memory does not suffice for one sentence.
     """
-    if min([pieces, *(devices or [])]) <= 0:
-        raise UserError("What --plan and --plan-for are given should be positive.")
+    if not all(0 < number < math.inf for number in (pieces, *(devices or ()))):
+        raise UserError("What --plan and --plan-for are given should be positive numbers.")
     yield dry_run(experiment)
     data = experiment.data
     most = data.batch_size(data.max_length)

@@ -22,6 +22,7 @@ NAME = "quality"  # of the run
 def command() -> int:
     """Trains, scores, compares; returns 1 for a score that is too low."""
     args = _parser().parse_args()
+    common.check_range(args, "margin", 0, 100)
     startup.start_tensorflow(args.devices)
     from dtmt_tf.runs import Run, Session, evaluate
     from dtmt_tf.training import make_strategy

@@ -58,6 +58,8 @@ def test_a_byte_order_mark_is_left_out_and_told(read, caplog):
 )
 def test_bytes_that_are_no_text_are_refused_with_their_line_or_replaced(read, content, place):
     with pytest.raises(UserError, match=f"{place}.*--replace-invalid"):
+        read(content, replace=False)
+    with pytest.raises(UserError, match="iconv.*UTF-8`[.]$"):
         read(content)
     assert any("\ufffd" in line for line in read(content, replace=True))
 
