@@ -11,7 +11,17 @@ import shlex
 import sys
 from pathlib import Path
 
-COMMAND = re.compile(r"\bdtmt (train|evaluate|translate|export|prepare|ensemble|client)\b")
+COMMANDS = {  # in dtmt_tf.commands, a module each
+    "train": "train a model, score it and export it; go on with a training",
+    "translate": "translate text with an exported model",
+    "evaluate": "score a run, or compare files of translations",
+    "export": "export a trained run as a SavedModel",
+    "prepare": "check a corpus and write its training pairs as records",
+    "ensemble": "make a run of trained runs that predict together",
+    "config": "compare settings of runs and files, or list all settings",
+    "client": "translate text with a running TensorFlow Serving",
+}
+NAMED = re.compile(rf"\bdtmt ({'|'.join(COMMANDS)})\b")
 
 
 def checkout() -> Path | None:
@@ -23,7 +33,7 @@ def checkout() -> Path | None:
 
 def as_called(text: str) -> str:
     """Returns a text with `dtmt NAME` in the form in which the user calls commands."""
-    return COMMAND.sub(r"python pipelines/\1.py", text) if checkout() else text
+    return NAMED.sub(r"python pipelines/\1.py", text) if checkout() else text
 
 
 def runs_folder() -> Path:

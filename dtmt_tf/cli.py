@@ -9,16 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-COMMANDS = {  # in dtmt_tf.commands, a module each
-    "train": "train a model, score it and export it; go on with a training",
-    "translate": "translate text with an exported model",
-    "evaluate": "score a run, or compare files of translations",
-    "export": "export a trained run as a SavedModel",
-    "prepare": "check a corpus and write its training pairs as records",
-    "ensemble": "make a run of trained runs that predict together",
-    "config": "compare settings of runs and files, or list all settings",
-    "client": "translate text with a running TensorFlow Serving",
-}
+from dtmt_tf.caller import COMMANDS
 
 
 def main() -> NoReturn:

@@ -128,7 +128,7 @@ def test_help_explains_and_gives_an_example_in_80_columns(here, monkeypatch, scr
     _, examples = re.split("^examples?:$", result.stdout, flags=re.MULTILINE)
     assert f"python pipelines/{script}.py" in examples
     assert result.stdout.startswith(f"usage: python pipelines/{script}.py [-h]")
-    assert not caller.COMMAND.search(result.stdout)
+    assert not caller.NAMED.search(result.stdout)
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
