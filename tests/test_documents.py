@@ -34,9 +34,9 @@ class Parsed(Exception):
 
 
 def blocks(text):
-    """The lines of a document's code blocks."""
+    """The lines of a document's code blocks; a line that ends with a backslash goes on."""
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        yield from block.splitlines()
+        yield from re.sub(r" \\\n *", " ", block).splitlines()
 
 
 def commands(name):
