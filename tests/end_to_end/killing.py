@@ -1,19 +1,24 @@
-"""Kills a training again and again, and compares what comes of it with one that is left alone.
+"""Ends a training again and again, and compares what comes of it with one that is left alone.
 
-    python -m tests.end_to_end.killing --kills 20
+    python -m tests.end_to_end.killing --ends 20 --signal KILL
+    python -m tests.end_to_end.killing --ends 20 --signal HUP
 
-Dropout, accumulation and the moving average of the weights are on. Both run through
-pipelines/train.py, in processes that get SIGKILL: while they start, while they train, and in the
-middle of writing a checkpoint. What comes after training, the export, is not waited for.
+Dropout, accumulation and the moving average of the weights are on. Each start is the command
+`train` in a process of its own, a fork of this one, which has the libraries loaded. It sends itself
+the signal at a place that is drawn: while it starts, before an update, or in the middle of writing
+a checkpoint. So nothing depends on how fast the machine is. Scores and export are left out.
 """
 
+from __future__ import annotations
+
 import argparse
-import contextlib
+import dataclasses
 import hashlib
+import json
+import os
 import random
 import re
-import statistics
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -21,7 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from dtmt_tf.training import CheckpointFolder
+import numpy as np
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common, train
+from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep
 from tests.end_to_end.conftest import ROOT, numbers
 
 EVERY = 4  # updates between checkpoints
@@ -40,21 +49,22 @@ MODELS = {
         *("model.encoder_layers=1", "model.decoder_layers=1"),
     ],
 }
-UPDATES = 10  # and `EVERY` for each kill, so that the last is still one
+UPDATES = 10  # and `EVERY` for each end, so that the last is still one
+PLACES = ("starting", "training", "writing")
 
 
-class Kill(NamedTuple):
-    """When a process gets SIGKILL.
+class End(NamedTuple):
+    """Where a process sends itself a signal.
 
     Args:
-        where: "starting"; "training", when there is a new checkpoint; or "writing", when one is
-            half written.
-        seconds: Not before so long after its beginning, that checkpoint, or the beginning of the
-            updates.
+        where: One of `PLACES`.
+        count: Before which of its updates, or in the writing of which of its checkpoints, from 1.
+        number: The signal's.
     """
 
     where: str
-    seconds: float
+    count: int
+    number: int
 
 
 @dataclass
@@ -63,22 +73,20 @@ class Start:
 
     Args:
         found: Update of the newest checkpoint when it began.
-        kill: When it was to be killed, if it was.
+        end: Where it was to end, if it was.
+        code: How it ended: exit code, or minus the number of the signal that ended it.
         resumed: Update after which it said it went on; none if it did not come so far.
-        killed: Whether it was killed before its end.
-        torn: Whether that left a half-written checkpoint.
-        loop: Seconds until the updates began.
-        update: Seconds until there was a new checkpoint.
-        seconds: In all.
+        torn: Whether it left a half-written checkpoint.
+        reached: Update of the newest checkpoint afterwards.
+        seconds: How long it took.
     """
 
     found: int
-    kill: Kill | None
+    end: End | None
+    code: int = 0
     resumed: int | None = None
-    killed: bool = False
     torn: bool = False
-    loop: float | None = None
-    update: float | None = None
+    reached: int = 0
     seconds: float = 0.0
 
 
@@ -93,11 +101,10 @@ class Training:
 
     def __init__(self, folder: Path, model: str, steps: int) -> None:
         folder.mkdir()
+        self.folder = folder
         self.steps = steps
-        self.checkpoints = CheckpointFolder(
-            folder / "models" / "custom" / "killed" / "train" / "checkpoints", 2, 5
-        )
-        self.errors = folder / "stderr"
+        self.run = folder / "models" / "custom" / "ended"
+        self.checkpoints = CheckpointFolder(self.run / "train" / "checkpoints", 2, 5)
         self.starts: list[Start] = []
         settings = [*SETTINGS, *MODELS[model], f"training.max_steps={steps}"]
         pairs = numbers(400, 1, set())
@@ -105,9 +112,9 @@ class Training:
             path = folder / f"train.{side}"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             settings.append(f"data.train_{side}={path}")
-        self.command = [
-            *(sys.executable, "pipelines/train.py", "--task", "custom", "--model", model),
-            *("--name", "killed", "--output-dir", str(folder / "models"), "--set", *settings),
+        self.arguments = [
+            *("--task", "custom", "--model", model, "--name", "ended"),
+            *("--output-dir", str(folder / "models"), "--set", *settings),
         ]
 
     @property
@@ -115,53 +122,28 @@ class Training:
         """Update of the newest checkpoint."""
         return max(self.checkpoints.steps(), default=0)
 
-    def partial(self) -> set[tuple[str, int]]:
-        """Half-written checkpoints, by name and time."""
-        found = set()
-        for path in self.checkpoints.folder.glob("*.partial"):
-            with contextlib.suppress(FileNotFoundError):  # by now it is whole
-                found.add((path.name, path.stat().st_mtime_ns))
-        return found
-
-    @property
-    def said(self) -> str:
-        """What the process wrote to standard error."""
-        return self.errors.read_text(encoding="utf-8")
-
-    def run(self, kill: Kill | None = None) -> Start:
-        """Starts the training, and kills it at its last checkpoint or before."""
-        start, before = Start(self.step, kill), self.partial()
+    def start(self, end: End | None = None) -> Start:
+        """Starts the training, which ends where it is told to, or comes to its end."""
+        seen, before = Start(self.step, end), self._partial()
         began = time.monotonic()
-        with self.errors.open("w") as stream:
-            process = subprocess.Popen(
-                self.command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stream
-            )
-        try:
-            while self.step < self.steps and not start.killed:
-                if process.poll() is not None:
-                    raise RuntimeError(self.said)
-                now = time.monotonic() - began
-                if start.loop is None and re.search(r"train +\d+%", self.said):
-                    start.loop = now
-                if start.update is None and self.step > start.found:
-                    start.update = now
-                if kill:
-                    since = {"starting": 0.0, "training": start.update, "writing": start.loop}[
-                        kill.where
-                    ]
-                    due = since is not None and now - since >= kill.seconds
-                    start.killed = due and (kill.where != "writing" or not self.partial() <= before)
-                if not start.killed:
-                    time.sleep(0.0005)
-        finally:
-            process.kill()
-            process.wait()
-        start.seconds = time.monotonic() - began
-        start.torn = not self.partial() <= before
-        if said := re.search(r"(?:resuming after update ([\d,]+)|starting)\n", self.said):
-            start.resumed = int((said[1] or "0").replace(",", ""))
-        self.starts.append(start)
-        return start
+        output = self.folder / "output"
+        child = os.fork()
+        if not child:
+            _be_the_command(self.arguments, output, self.folder / "cache", end)
+        seen.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        seen.seconds = time.monotonic() - began
+        said = output.read_text(encoding="utf-8")
+        if seen.code not in (0, *(() if end is None else (-end.number, 128 + end.number))):
+            raise RuntimeError(said)
+        seen.torn = not self._partial() <= before
+        seen.reached = self.step
+        if found := re.search(r"(?:resuming after update ([\d,]+)|starting)\n", said):
+            seen.resumed = int((found[1] or "0").replace(",", ""))
+        self.starts.append(seen)
+        return seen
+
+    def _partial(self) -> set[str]:
+        return {path.name for path in self.checkpoints.folder.glob("*.partial")}
 
     def digest(self) -> str:
         """SHA-256 of what the last checkpoint holds for going on and for translating."""
@@ -174,67 +156,123 @@ class Training:
         return digest.hexdigest()
 
 
-def moments(count: int, whole: Start, seed: int) -> list[Kill]:
-    """Draws moments over the duration of the run that was left alone.
+def _be_the_command(arguments: list[str], output: Path, cache: Path, end: End | None) -> None:
+    """Runs `train` in place of this process, which ends."""
+    os.environ["XDG_CACHE_HOME"] = str(cache)
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    code = 1
+    try:
+        if end:
+            _prepare(end)
+        train.finish = lambda *_: None  # type: ignore[assignment]
+        common.main(lambda: train.command(arguments))
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
-    Every fifth lies before its first checkpoint. Of the others, every second is in the middle of
-    writing. None is so late that the run would be done.
-    """
+
+def _prepare(end: End) -> None:
+    """Makes this process send itself the signal where it is to."""
+    calls = 0
+
+    def reached() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == end.count
+
+    rehearse, update, save = Trainer.rehearse, TrainingStep.__call__, np.savez
+
+    def rehearse_or_end(trainer):
+        os.kill(os.getpid(), end.number)
+        rehearse(trainer)
+
+    def update_or_end(step, source_ids, target_ids, rate_factor=1.0, stop=False):
+        if rate_factor and reached():  # at rate 0 it is rehearsed
+            os.kill(os.getpid(), end.number)
+        return update(step, source_ids, target_ids, rate_factor, stop)
+
+    def save_or_end(file, **arrays):
+        if reached():
+            if end.number == signal.SIGKILL:
+                file.write(b"half of it")
+                file.flush()
+            os.kill(os.getpid(), end.number)
+        save(file, **arrays)
+
+    if end.where == "starting":
+        Trainer.rehearse = rehearse_or_end  # type: ignore[method-assign]
+    elif end.where == "training":
+        TrainingStep.__call__ = update_or_end  # type: ignore[method-assign]
+    else:
+        np.savez = save_or_end
+
+
+def draw_ends(count: int, number: int, seed: int) -> list[End]:
+    """Draws where to end. Every fifth is while it starts; none is so late that it would be done."""
     draw = random.Random(seed)
-    share = (whole.seconds - whole.update) / count
-    kills = []
+    ends = []
     for k in range(count):
         if k % 5 == 3:
-            kills.append(Kill("starting", draw.uniform(0, whole.update)))
-        else:
-            kills.append(Kill("training" if k % 2 else "writing", draw.uniform(0, share)))
-    return kills
+            ends.append(End("starting", 1, number))
+        elif k % 2:
+            ends.append(End("training", draw.randint(EVERY + 1, 2 * EVERY), number))
+        else:  # one is saved before a validation, one after it, each time
+            ends.append(End("writing", draw.randint(2, 3), number))
+    return ends
 
 
-def kill_and_compare(folder: Path, model: str, count: int, seed: int) -> tuple[Training, Training]:
-    """Returns a training that was left alone, and one that was killed so often until it was done.
-
-    Args:
-        folder: Where both lie.
-        model: One of `MODELS`.
-        count: How often.
-        seed: Of the moments.
-    """
-    steps = UPDATES + EVERY * count
-    alone, killed = (Training(folder / name, model, steps) for name in ("alone", "killed"))
-    whole = alone.run()
-    for kill in moments(count, whole, seed):
-        killed.run(kill)
-    killed.run()
-    return alone, killed
+def end_and_compare(folder: Path, model: str, ends: list[End]) -> tuple[Training, Training]:
+    """Returns a training that was left alone, and one that was ended so often until it was done."""
+    steps = UPDATES + 2 * EVERY * len(ends)
+    alone, ended = (Training(folder / name, model, steps) for name in ("alone", "ended"))
+    alone.start()
+    for end in ends:
+        ended.start(end)
+    ended.start()
+    return alone, ended
 
 
 def main() -> int:
     """Prints the starts, and whether both trainings are the same."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--ends", type=int, default=20)
+    parser.add_argument("--signal", choices=["KILL", "HUP", "TERM", "INT"], default="KILL")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", choices=MODELS, default="dtmt_tiny")
+    parser.add_argument("--json", type=Path, help="write what was seen there")
     options = parser.parse_args()
+    os.chdir(ROOT)
+    startup.start_tensorflow = lambda *_, **__: None  # the environment is set
+    number = int(signal.Signals[f"SIG{options.signal}"])
+    ends = draw_ends(options.ends, number, options.seed)
     with tempfile.TemporaryDirectory() as folder:
-        alone, killed = kill_and_compare(Path(folder), options.model, options.kills, options.seed)
-        print("killed while  after s  half-written  resumed after  first update s", flush=True)
-        for start in killed.starts:
-            where = start.kill.where if start.killed and start.kill else "-"
-            torn = "yes" if start.torn else "-"
-            resumed = "-" if start.resumed is None else start.resumed
-            first = "-" if start.update is None else f"{start.update:.1f}"
-            print(f"{where:<12} {start.seconds:>8.1f} {torn:>13} {resumed:>14} {first:>15}")
-        digests = [training.digest() for training in (alone, killed)]
-    seconds = [start.update for start in killed.starts if start.update is not None]
+        alone, ended = end_and_compare(Path(folder), options.model, ends)
+        left = sorted(path.name for path in ended.checkpoints.folder.iterdir())
+        digests = [training.digest() for training in (alone, ended)]
+    print("ended while  code  half-written  resumed after  newest then  seconds")
+    for start in ended.starts:
+        where = start.end.where if start.end else "-"
+        torn = "yes" if start.torn else "-"
+        resumed = "-" if start.resumed is None else start.resumed
+        print(
+            f"{where:<12} {start.code:>4} {torn:>13} {resumed:>14} {start.reached:>12}"
+            f" {start.seconds:>8.1f}"
+        )
     print(
-        f"\n{sum(start.killed for start in killed.starts)} kills, "
-        f"{sum(start.torn for start in killed.starts)} left a half-written checkpoint\n"
-        f"from a restart to a new checkpoint, {EVERY} updates on: median "
-        f"{statistics.median(seconds):.1f} s, at most {max(seconds):.1f} s\n"
+        f"\n{len(ends)} ends by SIG{options.signal}, "
+        f"{sum(start.torn for start in ended.starts)} left a half-written checkpoint\n"
         f"SHA-256 of the last state, left alone:   {digests[0]}\n"
-        f"                           and killed:   {digests[1]}"
+        f"                           and ended:    {digests[1]}"
     )
+    if options.json:
+        starts = [[dataclasses.asdict(each) for each in one.starts] for one in (alone, ended)]
+        found = {"alone": starts[0], "ended": starts[1], "digests": digests, "left": left}
+        options.json.write_text(json.dumps(found))
     return int(digests[0] != digests[1])
 
 
