@@ -22,7 +22,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
 
     Raises:
         UserError: If the folder holds a run that was trained, a member is an ensemble itself or has
-            no checkpoint, or their sub-words differ.
+            not come to its end, or their sub-words differ.
     """
     path = folder / "train" / "experiment.json"
     if path.exists() and "members" not in read_record(path):
@@ -33,7 +33,11 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     for member in members:
         if member.members:
             raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
-        member.newest()
+        if not member.finished():
+            raise UserError(
+                f"{member.folder} has made {member.newest().step:,} of "
+                f"{member.experiment.training.max_steps:,} updates. Let it end first."
+            )
     check_subwords(members)
     first = members[0]
     united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)

@@ -8,6 +8,7 @@ from pathlib import Path
 from dtmt_tf.export import release
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import endpoints
+from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,7 @@ def publish(run: Run) -> Path:
 
 
 def _publish(run: Run) -> Path:
+    note_subwords(run)
     model, steps = best_model(run)
     what = "an ensemble of" if run.members else "the mean of updates"
     names = [member.folder.name for member in run.members] or map(str, steps)

@@ -24,12 +24,12 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment, from_dict, read_record, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
-from dtmt_tf.files import write_atomically
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import Checkpoint, CheckpointFolder
+from dtmt_tf.training import Checkpoint, CheckpointFolder, finished
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class Run:
         for path in self.folder.glob("*/experiment.json"):
             read_record(path)  # what is damaged may be somebody else's
             return True
-        return self._made_from(self.work / "subwords.json") is not None
+        return made_from(self.work) is not None
 
     @property
     def task(self) -> Task:
@@ -177,75 +177,8 @@ class Run:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The sub-words: trained on first use, and again if the corpus or its settings changed.
-
-        Once there are checkpoints, the sub-words that belong to them are used whatever the corpus;
-        `train` refuses to go on with another one.
-        """
-        if self.members:
-            return self.members[0].vocabulary
-        record = self.work / "subwords.json"
-        if self.checkpoints.steps():
-            return Vocabulary.load(self.work)
-        made_from: dict[str, Any]
-        if self.init_from:
-            made_from = {"taken_from": self.init_from.vocabulary.fingerprint}
-        else:
-            made_from = {"corpus": self.corpus.fingerprint, **to_dict(self.experiment)["data"]}
-        whole = all((self.work / name).exists() for name in Vocabulary.FILES)
-        if not whole or self._made_from(record) != made_from:
-            record.unlink(missing_ok=True)
-            (self.init_from.vocabulary if self.init_from else self._train_vocabulary()).save(
-                self.work
-            )
-            write_atomically(record, json.dumps(made_from, indent=2).encode())
-        return Vocabulary.load(self.work)
-
-    def _train_vocabulary(self) -> Vocabulary:
-        logger.info("Training sub-words")
-        corpus = self.corpus
-        sources = (source for source, _ in corpus.stream("train"))
-        targets = (target for _, target in corpus.stream("train"))
-        return Vocabulary.train(sources, targets, self.experiment.data)
-
-    def check_beginning(self) -> None:
-        """Checks that this run can begin with `init_from`, or did.
-
-        Raises:
-            UserError: If that is an ensemble or cuts text in another way, or this run has begun
-                with other weights.
-        """
-        if not self.init_from:
-            return
-        source = self.init_from
-        if source.members:
-            raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
-        joint = source.experiment.data.joint_vocabulary
-        if joint != self.experiment.data.joint_vocabulary:
-            raise UserError(
-                f"The sub-words of {source.folder} are used, which need --set "
-                f"data.joint_vocabulary={str(joint).lower()}."
-            )
-        began = self.read("experiment.json").get("init_from")
-        if self.checkpoints.steps() and began != self._beginning():
-            raise UserError(
-                f"{self.folder} has begun with {began['run'] if began else 'fresh weights'}, not "
-                f"with {source.folder}. Give this run another --name, or start over with --restart."
-            )
-
-    def _beginning(self) -> dict[str, str] | None:
-        """Returns what `experiment.json` says of the run whose weights this one began with."""
-        if not self.init_from:
-            return None
-        folder = self.init_from.folder.resolve()
-        return {"run": f"{folder.parent.name}/{folder.name}"}
-
-    def _made_from(self, record: Path) -> Any:
-        """Returns what sub-words were made from; nothing if that is not there or damaged."""
-        try:
-            return json.loads(record.read_bytes())
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-            return None
+        """The sub-words, see `subwords_of`."""
+        return subwords_of(self)
 
     @cached_property
     def shards(self) -> Shards:
@@ -286,14 +219,16 @@ class Run:
         versions = {"python": platform.python_version()}
         versions |= {name: metadata.version(name) for name in PACKAGES}
         present = {"versions": versions, "machine": machine()}
-        former = self.read("experiment.json") if trained else {}
+        former = self.former_settings() if trained else {}
         record = {**self.settings(), **present, **{k: former[k] for k in present if k in former}}
-        began = self.read("experiment.json").get("init_from") if self.checkpoints.steps() else None
-        if began := began or self._beginning():
+        began = self.former_settings().get("init_from") if self.checkpoints.steps() else None
+        if began := began or self.beginning():
             record["init_from"] = began
         if self.members:
             beside = self.folder.parent  # the place of each, as seen from there
             record["members"] = [os.path.relpath(each.folder, beside) for each in self.members]
+        else:
+            record["vocabulary"] = self.vocabulary.fingerprint
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self.samples()})
 
@@ -318,6 +253,26 @@ class Run:
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
         model: TranslationModel = self.experiment.model.build(*sizes, self.experiment.training)
         return model
+
+    def beginning(self) -> dict[str, str] | None:
+        """Returns what `experiment.json` says of the run whose weights this one began with."""
+        if not self.init_from:
+            return None
+        folder = self.init_from.folder.resolve()
+        return {"run": f"{folder.parent.name}/{folder.name}"}
+
+    def former_settings(self) -> dict[str, Any]:
+        """Returns what `experiment.json` holds; nothing if it is damaged, as it is written anew."""
+        try:
+            return self.read("experiment.json")
+        except UserError:
+            return {}
+
+    def finished(self) -> bool:
+        """Returns whether the run has come to its end: all updates made, or stopped early."""
+        newest = self.newest()
+        scored = [entry for entry in newest.history if "chrf" in entry]
+        return finished(self.experiment.training, newest.step, scored)
 
     def restart(self) -> None:
         """Removes checkpoints, sub-words and scores of an earlier run; exports stay.

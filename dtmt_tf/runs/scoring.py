@@ -17,6 +17,7 @@ from dtmt_tf.export import Endpoints
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.run import Run
+from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
 
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
@@ -77,6 +78,7 @@ def evaluate(run: Run, split: str) -> Scores:
 
 
 def _evaluate(run: Run, split: str) -> Scores:
+    note_subwords(run)
     model, steps = best_model(run)
     sources, references = run.corpus.lines(split)
     path, decoding = run.work / f"{split}.txt", run.experiment.decoding
@@ -87,9 +89,15 @@ def _evaluate(run: Run, split: str) -> Scores:
     translations = path.read_bytes().decode().split("\n")[:-1]
     scores = score(run, translations, references)
     trained = [member.newest() for member in run.members or [run]]
-    results = run.read("scores.json")
+    fingerprint = run.vocabulary.fingerprint
+    results = {
+        name: result
+        for name, result in run.read("scores.json").items()
+        if result.get("vocabulary", fingerprint) == fingerprint  # else they are another run's
+    }
     results[split] = {
         **dataclasses.asdict(scores),
+        "vocabulary": fingerprint,
         "checkpoint_steps": steps,
         "training": {
             "updates": sum(each.step for each in trained),

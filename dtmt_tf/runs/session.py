@@ -12,7 +12,7 @@ from dtmt_tf.experiment import defaults, to_dict
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
-from dtmt_tf.runs.weights import take_weights
+from dtmt_tf.runs.weights import check_beginning, take_weights
 from dtmt_tf.training import (
     Limits,
     Outcome,
@@ -78,7 +78,7 @@ class Session:
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
-        self.run.check_beginning()
+        check_beginning(self.run)
         # a scorer that fails should do so before the first update
         score(self.run, ["text"], ["text"])
         if training.deterministic:

@@ -38,6 +38,7 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
     Raises:
         UserError: If there is no checkpoint.
     """
+    run.vocabulary  # noqa: B018 - from now on checkpoints that belong to others are refused
     training, newest = run.experiment.training, run.newest()
     history, steps = newest.history, [newest.step]
     if training.average == "best":
@@ -45,6 +46,32 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
     elif training.average == "last":
         steps = run.checkpoints.last(training.average_count, history) or steps
     return run.checkpoints.average(steps), steps
+
+
+def check_beginning(run: Run) -> None:
+    """Checks that a run can begin with its `init_from`, or did.
+
+    Raises:
+        UserError: If that is an ensemble or cuts text in another way, or the run has begun with
+            other weights.
+    """
+    source = run.init_from
+    if not source:
+        return
+    if source.members:
+        raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
+    joint = source.experiment.data.joint_vocabulary
+    if joint != run.experiment.data.joint_vocabulary:
+        raise UserError(
+            f"The sub-words of {source.folder} are used, which need --set "
+            f"data.joint_vocabulary={str(joint).lower()}."
+        )
+    began = run.former_settings().get("init_from")
+    if run.checkpoints.steps() and began != run.beginning():
+        raise UserError(
+            f"{run.folder} has begun with {began['run'] if began else 'fresh weights'}, not with "
+            f"{source.folder}. Give this run another --name, or start over with --restart."
+        )
 
 
 def take_weights(model: TranslationModel, source: Run) -> list[str]:

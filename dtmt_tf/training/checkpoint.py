@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
 import os
+import re
 import struct
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +23,22 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 
 META = "meta"
+NAME = re.compile(r"step-([0-9]{8,})\.npz")
 DAMAGED = ".damaged"
 END = b"PK\5\6"  # begins the last record of an archive; the size of a comment is its end
 END_SIZE = 22
 COMMENT_SIZE = hashlib.sha256().digest_size
 CHUNK = 2**20
 # what reading an archive of an earlier version, which has no checksum of the whole, can end in
-BROKEN = (OSError, EOFError, KeyError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile)
+BROKEN = (EOFError, KeyError, TypeError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile)
+PASSING = (errno.ESTALE, errno.EIO, errno.EAGAIN, errno.ETIMEDOUT)  # errors that may not come again
+WAITS = (0.2, 1.0, 5.0)  # seconds before each new try to read
 
 logger = logging.getLogger(__name__)
+
+
+class Damaged(UserError):
+    """A checkpoint whose content is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,9 @@ class Checkpoint:
         tokens: Target words seen so far.
         rate_factor: What the schedule's rate is multiplied by.
         bad_steps: Updates in a row, up to this one, that were not finite.
+
+    Raises:
+        UserError: If the file has fields that this version does not know.
     """
 
     step: int
@@ -65,9 +78,14 @@ class CheckpointFolder:
         folder: Where they lie.
         keep_last: How many of the newest are kept.
         keep_best: How many of those with the best validation BLEU are kept besides.
+
+    Attributes:
+        vocabulary: Hash of the sub-words that all checkpoints must belong to; any, if empty. Those
+            of earlier versions do not say to which they belong.
     """
 
     def __init__(self, folder: Path, keep_last: int, keep_best: int) -> None:
+        self.vocabulary = ""
         self.folder = folder
         self.keep_last = keep_last
         self.keep_best = keep_best
@@ -78,9 +96,8 @@ class CheckpointFolder:
 
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, oldest first."""
-        return sorted(
-            int(path.stem.removeprefix("step-")) for path in self.folder.glob("step-*.npz")
-        )
+        found = (NAME.fullmatch(path.name) for path in self.folder.glob("step-*.npz"))
+        return sorted(int(name[1]) for name in found if name)
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Writes a checkpoint, then removes those that are neither new nor good enough.
@@ -126,7 +143,7 @@ class CheckpointFolder:
         """Reads the newest sound checkpoint; none if there is no checkpoint at all.
 
         Raises:
-            UserError: If all are damaged.
+            UserError: If all are damaged, or one that is newer can not be read.
 
         Side effects:
             Damaged ones that are newer are renamed, so that they no longer count.
@@ -136,7 +153,7 @@ class CheckpointFolder:
             path = self.path(step)
             try:
                 checkpoint = self.load(step)
-            except UserError:
+            except Damaged:
                 damaged.append(path)
                 continue
             for other in damaged:
@@ -184,7 +201,7 @@ class CheckpointFolder:
             if name.startswith("model/")
         }
         optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
-        return Checkpoint(weights=weights, optimizer=optimizer, **meta)
+        return self._checkpoint(step, weights, optimizer, meta)
 
     def describe(self, step: int) -> Checkpoint:
         """Reads the checkpoint of a step without its arrays.
@@ -193,7 +210,22 @@ class CheckpointFolder:
             UserError: If the file is damaged.
         """
         _, meta = self._read(step, ())
-        return Checkpoint(weights={}, optimizer=[], **meta)
+        return self._checkpoint(step, {}, [], meta)
+
+    def _checkpoint(
+        self,
+        step: int,
+        weights: dict[str, np.ndarray],
+        optimizer: list[np.ndarray],
+        meta: dict[str, Any],
+    ) -> Checkpoint:
+        try:
+            return Checkpoint(weights=weights, optimizer=optimizer, **meta)
+        except TypeError as error:
+            raise UserError(
+                f"{self.path(step)} is of another version of dtmt_tf ({error}). Use the version "
+                "that wrote it."
+            ) from error
 
     def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Returns the mean of the model weights of several checkpoints."""
@@ -208,21 +240,51 @@ class CheckpointFolder:
     def _read(
         self, step: int, prefixes: tuple[str, ...]
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Returns the arrays whose names begin so, and the rest of the checkpoint."""
+        """Returns the arrays whose names begin so, and the rest of the checkpoint.
+
+        Only a file whose content fails verification is damaged; what the system can not read is
+        tried again where that may help, and else told.
+        """
         path = self.path(step)
-        try:
-            with path.open("rb") as file:
-                if not _is_sound(file):
-                    raise ValueError("its checksum differs")
-                file.seek(0)
-                with np.load(file) as archive:
-                    names = [name for name in archive.files if name.startswith(prefixes)]
-                    arrays = {name: archive[name] for name in names}
-                    return arrays, json.loads(archive[META].tobytes())
-        except BROKEN as error:
+        for wait in (*WAITS, None):
+            try:
+                arrays, meta = _content(path, prefixes)
+                break
+            except BROKEN as error:
+                raise Damaged(
+                    f"{path} is damaged ({error}). Move it elsewhere to use the others."
+                ) from error
+            except OSError as error:
+                if error.errno in (None, errno.EINVAL):  # what is read points to nowhere
+                    raise Damaged(
+                        f"{path} is damaged ({error}). Move it elsewhere to use the others."
+                    ) from error
+                if wait is None or error.errno not in PASSING:
+                    raise UserError(
+                        f"{path} could not be read: {error.strerror or error}. Nothing was "
+                        "changed. Once the system lets it be read, the same command goes on."
+                    ) from error
+                time.sleep(wait)
+        theirs = meta["settings"].get("conditions", {}).get("vocabulary")
+        if self.vocabulary and theirs not in (None, self.vocabulary):
             raise UserError(
-                f"{path} is damaged ({error}). Move it elsewhere to use the others."
-            ) from error
+                f"{path} was trained with other sub-words than those in {self.folder.parent} "
+                "(source.spm, target.spm). Put back the files that it was trained with."
+            )
+        return arrays, meta
+
+
+def _content(path: Path, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    with path.open("rb") as file:
+        if not _is_sound(file):
+            raise ValueError("its checksum differs")
+        file.seek(0)
+        with np.load(file) as archive:
+            names = [name for name in archive.files if name.startswith(prefixes)]
+            arrays = {name: archive[name] for name in names}
+            meta: dict[str, Any] = json.loads(archive[META].tobytes())
+            _ = meta["step"], meta["settings"], meta["history"]
+            return arrays, meta
 
 
 def _seal(file: BinaryIO) -> None:

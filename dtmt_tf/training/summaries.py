@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,17 @@ class Summaries:
     """
 
     def __init__(self, folder: Path, model: TranslationModel) -> None:
-        self.writer = tf.summary.create_file_writer(str(folder))
+        self.folder = folder
         order = {id(weight): k for k, weight in enumerate(model.trainable_variables)}
         self.depths = {
             name: [order[id(weight)] for weight in weights]
             for name, weights in model.depths().items()
         }
+
+    @cached_property
+    def writer(self) -> Any:
+        """What writes the files; made when the first is written, which may fail."""
+        return tf.summary.create_file_writer(str(self.folder))
 
     def update(self, step: int, update: Update, tokens_per_second: float) -> None:
         """Loss, perplexity, rate, speed, and the gradient's norm, whole and by depth."""

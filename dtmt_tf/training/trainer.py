@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,8 @@ class Trainer:
         self.limits = limits or Limits()
         # What the position in the data stands on, beside the settings.
         conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
+        if checkpoints.vocabulary:
+            conditions["vocabulary"] = checkpoints.vocabulary
         self.settings = {**settings, "conditions": conditions}
         self.defaults = defaults
         self.history: list[dict[str, Any]] = []
@@ -89,6 +91,7 @@ class Trainer:
         self.bad_steps = 0
         self._clock = Clock()
         self._saved_at = time.monotonic()
+        self._unrecorded = False  # whether TensorBoard's files could not be written
 
     def restore(self) -> int:
         """Loads the newest sound checkpoint, if there is one; returns the number of updates done.
@@ -102,6 +105,11 @@ class Trainer:
         saved = dict(checkpoint.settings)
         for section, values in self.defaults.items():
             saved[section] = {**values, **saved.get(section, {})}
+        if self.checkpoints.vocabulary:  # another than that of the checkpoint was refused by now
+            saved["conditions"] = {
+                **saved["conditions"],
+                "vocabulary": self.checkpoints.vocabulary,
+            }
         changes = differences(saved, self.settings)
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:
@@ -245,8 +253,22 @@ class Trainer:
         rate, speed = float(update.learning_rate), self._clock.rate
         bar.set_postfix_str(f"loss {loss:.3f} lr {rate:.1e} {speed:.0f} tok/s", refresh=False)
         bar.update()
-        if self.summaries and self.step % self.training.log_steps == 0:
-            self.summaries.update(self.step, update, speed)
+        if self.step % self.training.log_steps == 0:
+            self._record(lambda summaries: summaries.update(self.step, update, speed))
+
+    def _record(self, write: Callable[[Summaries], None]) -> None:
+        """Writes something for TensorBoard, until that fails: training does not need it."""
+        if self.summaries is None or self._unrecorded:
+            return
+        try:
+            write(self.summaries)
+        except (OSError, tf.errors.OpError) as error:
+            self._unrecorded = True
+            logger.warning(
+                "TensorBoard's files can not be written (%s). Training goes on without them; "
+                "started again, it writes them again.",
+                str(error).splitlines()[0],
+            )
 
     def _checkpoint_is_due(self) -> bool:
         """Whether the last checkpoint is `checkpoint_minutes` old."""
@@ -311,8 +333,7 @@ class Trainer:
             with self.update.averaged():
                 scores, samples = self.validator.validate()
             entry |= scores
-            if self.summaries:
-                self.summaries.validation(self.step, scores, samples)
+            self._record(lambda summaries: summaries.validation(self.step, scores, samples))
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
             for source, reference, translation in samples[:2]:
                 lines += [
@@ -322,8 +343,9 @@ class Trainer:
                 ]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
-        if self.summaries:
-            self.summaries.inspection(self.step, *self.validator.inspect())
+        if self.summaries and not self._unrecorded:
+            seen = self.validator.inspect()
+            self._record(lambda summaries: summaries.inspection(self.step, *seen))
         self.save()
         self._clock.resume()
 

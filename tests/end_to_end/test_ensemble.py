@@ -29,6 +29,10 @@ def shelf(workshop, tmp_path_factory):
     checkpoints = opened(folder / "early").checkpoints
     for step in checkpoints.steps()[-1:]:
         checkpoints.path(step).unlink()
+    path = folder / "early" / "train" / "experiment.json"
+    settings = json.loads(path.read_text())
+    settings["settings"]["training"]["max_steps"] = opened(folder / "early").newest().step
+    path.write_text(json.dumps(settings))  # it came to its end
     assert opened(folder / "early").newest().step < opened(folder / "late").newest().step
     return folder
 
@@ -85,6 +89,10 @@ def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, here):
     with pytest.raises(UserError, match="early holds a run that was trained"):
         unite([late, late], shelf / "early")
     assert (shelf / "early" / "train" / "experiment.json").read_bytes() == before
+    halfway = shutil.copytree(shelf / "early", shelf / "halfway")
+    shutil.copy(shelf / "late" / "train" / "experiment.json", halfway / "train")
+    with pytest.raises(UserError, match="halfway has made 160 of 320 updates. Let it end first"):
+        unite([late, opened(halfway)], shelf / "more")
     twins = unite([late, early], shelf / "both")
     with pytest.raises(UserError, match="both is an ensemble itself"):
         unite([late, twins], shelf / "more")

@@ -10,7 +10,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import with_overrides
 from dtmt_tf.runs import Run, Session
-from dtmt_tf.runs.weights import best_weights, take_weights
+from dtmt_tf.runs.weights import best_weights, check_beginning, take_weights
 from dtmt_tf.training import make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
 
@@ -91,13 +91,13 @@ def test_what_can_not_be_begun_with_is_refused(source):
     other = shutil.copytree(source.folder, source.folder.parent / "copy")
     moved = Run.open(other, source.data_dir, source.cache_dir)
     with pytest.raises(UserError, match="older has begun with fresh weights, not with .*copy"):
-        beginner(moved, "older").check_beginning()
+        check_beginning(beginner(moved, "older"))
     apart = beginner(source, "apart", "data.joint_vocabulary=false", "model.tied_embeddings=target")
     with pytest.raises(UserError, match="data.joint_vocabulary=true"):
-        apart.check_beginning()
+        check_beginning(apart)
     with pytest.raises(UserError, match="can not begin with itself"):
         Session(beginner(source, "older"), make_strategy(False, ["CPU:0"])).train(restart=True)
     assert source.checkpoints.steps() == [331]
     source.members = [moved]
     with pytest.raises(UserError, match="is an ensemble"):
-        beginner(source, "united").check_beginning()
+        check_beginning(beginner(source, "united"))

@@ -1,14 +1,19 @@
 """Checkpoints: complete, checked, rotated, averaged."""
 
 import dataclasses
+import errno
 import hashlib
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.training import Checkpoint, CheckpointFolder
+from dtmt_tf.training import checkpoint as checkpoint_module
+from dtmt_tf.training.checkpoint import WAITS
 from tests.disk import file_size_limit
 
 
@@ -179,3 +184,77 @@ def test_a_full_disk_stops_a_save_and_leaves_the_older_ones(three):
     assert {path: path.stat() for path in three.folder.iterdir()} == before
     three.save(large)
     assert three.newest().step == 40
+
+
+@pytest.fixture
+def failing(three, monkeypatch):
+    """Makes opening the newest checkpoint fail with an error of the system, so often."""
+    path_open, monkey = Path.open, {"left": 0, "waits": []}
+
+    def open_(self, *arguments, **options):
+        if self == three.path(30) and monkey["left"]:
+            monkey["left"] -= 1
+            raise OSError(monkey["number"], os.strerror(monkey["number"]), str(self))
+        return path_open(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", open_)
+    monkeypatch.setattr("dtmt_tf.training.checkpoint.time.sleep", monkey["waits"].append)
+
+    def fail(number, times):
+        monkey.update(number=number, left=times)
+        return monkey["waits"]
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EAGAIN])
+def test_a_passing_error_of_the_system_is_waited_for(three, failing, number):
+    waits = failing(number, 3)
+    assert three.newest().step == 30
+    assert waits == list(WAITS)
+
+
+@pytest.mark.parametrize(
+    ("number", "times"), [(errno.ESTALE, 9), (errno.EACCES, 1), (errno.EMFILE, 1)]
+)
+def test_what_the_system_can_not_read_is_no_damage(three, failing, number, times):
+    failing(number, times)
+    with pytest.raises(UserError) as error:
+        three.newest()
+    for text in (f"{three.path(30)} could not be read", os.strerror(number), "same command"):
+        assert text in str(error.value)
+    assert "--restart" not in str(error.value) and "damaged" not in str(error.value)
+    assert three.steps() == [10, 20, 30]
+
+
+def test_checkpoints_of_other_subwords_are_refused_and_stay(three):
+    tied = {"conditions": {"vocabulary": "a"}}
+    three.save(dataclasses.replace(checkpoint(40, [1.0] * 4), settings=tied))
+    three.vocabulary = "a"
+    assert three.newest().step == 40
+    three.vocabulary = "b"
+    for read in (three.newest, lambda: three.describe(40), lambda: three.average([30, 40])):
+        with pytest.raises(UserError, match="00040.npz was trained with other sub-words"):
+            read()
+    assert three.steps() == [20, 30, 40]
+    assert three.load(30).step == 30  # of an earlier version, which does not say
+
+
+def test_fields_of_a_later_version_are_told(three, monkeypatch):
+    content, meta = checkpoint_module._content(three.path(30), ("model/", "optimizer/"))
+    monkeypatch.setattr(
+        checkpoint_module, "_content", lambda *_: (content, meta | {"mood": "fine"})
+    )
+    with pytest.raises(UserError, match="is of another version of dtmt_tf .*mood"):
+        three.newest()
+    assert three.steps() == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    "name", ["step-00000001 (copy).npz", "step-x.npz", "step-².npz", "step-00000050.npz.bak"]
+)
+def test_files_of_other_names_are_no_checkpoints(three, name):
+    (three.folder / name).write_bytes(b"")
+    assert three.steps() == [10, 20, 30]
+    three.save(checkpoint(40, [1.0] * 4))
+    assert (three.folder / name).exists()

@@ -1,6 +1,7 @@
 """The loop: bit-exact resume, signals, early stopping, refusals."""
 
 import dataclasses
+import errno
 import math
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.training import (
@@ -179,6 +181,30 @@ def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number):
     assert (outcome.step, outcome.exit_code) == (1, 128 + number)
     assert trainer.checkpoints.steps() == [1]
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left"), tf.errors.ResourceExhaustedError(None, None, "full")],
+)
+def test_where_tensorboard_can_not_write_training_goes_on(tmp_path, caplog, error):
+    trainer = make_trainer(
+        tmp_path,
+        dataclasses.replace(TRAINING, max_steps=3, log_steps=1, validation_steps=3),
+        scores=lambda: {"bleu": 1.0},
+    )
+    calls = []
+
+    def fail(*arguments):
+        calls.append(arguments)
+        raise error
+
+    trainer.summaries.update = trainer.summaries.validation = fail
+    outcome = trainer.run()
+    assert (outcome.step, outcome.exit_code) == (3, 0)
+    assert trainer.checkpoints.steps() == [3]
+    assert len(calls) == 1
+    assert caplog.text.count("Training goes on without them") == 1
 
 
 def test_what_nohup_ignores_stays_ignored():

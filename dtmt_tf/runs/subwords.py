@@ -1,0 +1,94 @@
+"""The sub-words of a run: made on first use, then tied to its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
+from dtmt_tf.experiment import to_dict
+from dtmt_tf.files import write_atomically
+from dtmt_tf.text import Vocabulary
+
+if TYPE_CHECKING:
+    from dtmt_tf.runs.run import Run
+
+logger = logging.getLogger(__name__)
+
+MADE_FROM = "subwords.json"
+
+
+def subwords_of(run: Run) -> Vocabulary:
+    """Returns a run's sub-words: trained on first use, and again if corpus or settings changed.
+
+    Once there are checkpoints, the sub-words that belong to them are used whatever the corpus;
+    training refuses to go on with another one.
+
+    Raises:
+        UserError: If those in the folder are not those that the checkpoints belong to.
+    """
+    if run.members:
+        return run.members[0].vocabulary
+    if not run.checkpoints.steps():
+        _make(run)
+    found = Vocabulary.load(run.work)
+    run.checkpoints.vocabulary = found.fingerprint
+    noted = run.former_settings().get("vocabulary", found.fingerprint)
+    if run.checkpoints.steps() and noted != found.fingerprint:
+        raise UserError(
+            f"The sub-words in {run.work} ({', '.join(Vocabulary.FILES)}) are not those that the "
+            "run was trained with. Put back its files, or start over with --restart."
+        )
+    return found
+
+
+def note_subwords(run: Run) -> None:
+    """Notes to which sub-words checkpoints belong, where an earlier version did not.
+
+    Those that are there are accepted once; from then on no others are.
+    """
+    for each in run.members or [run]:
+        settings = each.read("experiment.json")
+        if settings and "vocabulary" not in settings:
+            fingerprint = each.vocabulary.fingerprint
+            logger.info(
+                "%s is of an earlier version, which did not note its sub-words. Those in it are "
+                "taken for its own, and noted.",
+                each.folder,
+            )
+            with each.claimed():
+                noted = {**settings, "vocabulary": fingerprint}
+                write_json(each.work / "experiment.json", noted)
+
+
+def made_from(work: Path) -> Any:
+    """Returns what the sub-words in a folder were made from; nothing if that is not known."""
+    try:
+        return json.loads((work / MADE_FROM).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        return None
+
+
+def _make(run: Run) -> None:
+    """Makes the sub-words, unless they are there and made from the same."""
+    origin: dict[str, Any]
+    if run.init_from:
+        origin = {"taken_from": run.init_from.vocabulary.fingerprint}
+    else:
+        origin = {"corpus": run.corpus.fingerprint, **to_dict(run.experiment)["data"]}
+    whole = all((run.work / name).exists() for name in Vocabulary.FILES)
+    if whole and made_from(run.work) == origin:
+        return
+    (run.work / MADE_FROM).unlink(missing_ok=True)
+    (run.init_from.vocabulary if run.init_from else _train(run)).save(run.work)
+    write_atomically(run.work / MADE_FROM, json.dumps(origin, indent=2).encode())
+
+
+def _train(run: Run) -> Vocabulary:
+    logger.info("Training sub-words")
+    sources = (source for source, _ in run.corpus.stream("train"))
+    targets = (target for _, target in run.corpus.stream("train"))
+    return Vocabulary.train(sources, targets, run.experiment.data)
