@@ -237,21 +237,21 @@ def defaults(model_class: type[ModelConfig]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(values)))
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     """Returns what a run's `experiment.json` holds: `settings`, `origins` and more.
 
     Raises:
         UserError: If it is damaged.
     """
     try:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        _ = record["settings"]["model_name"], record["origins"]
+        saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        _ = saved["settings"]["model_name"], saved["origins"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is damaged ({type(error).__name__}: {error}). The command that made the run "
             "writes it anew when it goes on."
         ) from error
-    return record
+    return saved
 
 
 def from_dict(values: Mapping[str, Any], model_class: type[ModelConfig]) -> Experiment:

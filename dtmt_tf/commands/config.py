@@ -57,7 +57,7 @@ def settings_of(place: Path) -> dict[str, Any]:
     Raises:
         UserError: If there is neither.
     """
-    from dtmt_tf.experiment import SECTIONS, from_dict, read_record, to_dict
+    from dtmt_tf.experiment import SECTIONS, from_dict, read_settings, to_dict
     from dtmt_tf.models import MODELS
 
     path = place / "train" / "experiment.json" if place.is_dir() else place
@@ -67,7 +67,7 @@ def settings_of(place: Path) -> dict[str, Any]:
         file = read_settings_file(path, SECTIONS)
         named = argparse.Namespace(task=None, model=None, set=[], config=file)
         return to_dict(common.experiment(named)[0])
-    values = read_record(path)["settings"]
+    values = read_settings(path)["settings"]
     if values["model_name"] not in MODELS:
         raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
     return to_dict(from_dict(values, type(MODELS[values["model_name"]])))

@@ -33,18 +33,17 @@ class BatchPlan:
     """Assigns pairs to batches.
 
     A batch takes its pairs from one bucket: `sentences`, or `max(1, floor(max_tokens / bound))`,
-    for each of the `slices`, an update's micro-batches. Every epoch draws a new permutation of the
-    whole corpus; each bucket cuts its pairs, in that order, into batches, the last of which may be
+    for each of an update's micro-batches. Every epoch draws a new permutation of the whole corpus; each bucket cuts its pairs, in that order, into batches, the last of which may be
     smaller; the batches are then shuffled. The number of batches is the same in every epoch, so
     that a step alone says which epoch and which batch it is.
 
     Args:
         lengths: Longer side of each pair, with <eos>, `[N]`. None may exceed `max_length`.
         max_length: Longest pair.
-        max_tokens: Padded positions of one slice.
-        slices: Replicas times accumulation steps.
+        max_tokens: Padded positions of one micro-batch.
+        micro_batches: Replicas times accumulation steps.
         seed: Seed of the order.
-        sentences: Pairs of one slice, if above 0; `max_tokens` is then not asked.
+        sentences: Pairs of one micro-batch, if above 0; `max_tokens` is then not asked.
     """
 
     def __init__(
@@ -52,14 +51,16 @@ class BatchPlan:
         lengths: np.ndarray,
         max_length: int,
         max_tokens: int,
-        slices: int,
+        micro_batches: int,
         seed: int,
         sentences: int = 0,
     ) -> None:
         self.max_length = max_length
         bounds = bucket_bounds(max_length)
         self.buckets = np.searchsorted(bounds, lengths).astype(np.int8)
-        self.sizes = [(sentences or max(1, max_tokens // bound)) * slices for bound in bounds]
+        self.sizes = [
+            (sentences or max(1, max_tokens // bound)) * micro_batches for bound in bounds
+        ]
         counts = np.bincount(self.buckets, minlength=len(bounds))
         self.batches_per_epoch = int(
             sum(-(-count // size) for count, size in zip(counts, self.sizes, strict=True))
@@ -68,13 +69,13 @@ class BatchPlan:
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
 
     @classmethod
-    def of(cls, data: DataConfig, lengths: np.ndarray, slices: int, seed: int) -> BatchPlan:
+    def of(cls, data: DataConfig, lengths: np.ndarray, micro_batches: int, seed: int) -> BatchPlan:
         """Returns the plan that the settings ask for."""
         return cls(
             lengths,
             data.max_length,
             data.max_tokens_per_batch,
-            slices,
+            micro_batches,
             seed,
             data.sentences_per_batch,
         )

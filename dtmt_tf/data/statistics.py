@@ -63,7 +63,7 @@ def table(
     """Returns a table of a corpus in sub-words.
 
     Args:
-        corpus: Gives all parts but the training split.
+        corpus: Gives all splits but that for training.
         shards: Give that one, less its blank pairs; it is streamed.
         vocabulary: The sub-words.
         languages: Source and target.

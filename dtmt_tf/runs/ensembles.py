@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import read_record
+from dtmt_tf.experiment import read_settings
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
 
@@ -25,7 +25,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             not come to its end, or their sub-words differ.
     """
     path = folder / "train" / "experiment.json"
-    if path.exists() and "members" not in read_record(path):
+    if path.exists() and "members" not in read_settings(path):
         raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
     places = [member.folder.resolve() for member in members]
     if twice := [place for place in places if places.count(place) > 1]:

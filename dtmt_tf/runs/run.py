@@ -22,7 +22,7 @@ from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
-from dtmt_tf.experiment import Experiment, from_dict, read_record, to_dict, with_overrides
+from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
@@ -108,7 +108,7 @@ class Run:
         path = folder / "train" / "experiment.json"
         if not path.exists():
             raise UserError(f"{folder} holds no run. dtmt train makes one.")
-        record = read_record(path)
+        record = read_settings(path)
         values = record["settings"]
         if values["model_name"] not in MODELS:
             raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
@@ -145,7 +145,7 @@ class Run:
         if files.is_ours(self.folder):
             return False
         for path in self.folder.glob("*/experiment.json"):
-            read_record(path)  # what is damaged may be somebody else's
+            read_settings(path)  # what is damaged may be somebody else's
             return True
         return made_from(self.work) is not None
 

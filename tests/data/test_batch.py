@@ -15,9 +15,9 @@ def random_lengths(count=3000, longest=64, seed=0):
     return np.random.default_rng(seed).integers(2, longest + 1, size=count)
 
 
-def make_plan(lengths=None, max_length=64, max_tokens=128, slices=1, seed=3):
+def make_plan(lengths=None, max_length=64, max_tokens=128, micro_batches=1, seed=3):
     lengths = random_lengths() if lengths is None else lengths
-    return BatchPlan(lengths, max_length, max_tokens, slices, seed)
+    return BatchPlan(lengths, max_length, max_tokens, micro_batches, seed)
 
 
 def same(one, other):
@@ -54,7 +54,7 @@ def test_sentences_per_bucket_equal_the_notes():
 
 
 def test_slices_multiply_the_sentences_of_an_update():
-    # The floor is taken for each slice, so that all slices are alike.
+    # The floor is taken for each slice, so that all micro_batches are alike.
     sizes = BatchPlan(np.array([5]), 128, 4096, 3, 0).sizes
     assert sizes == [3 * size for size in SENTENCES]
 
@@ -80,33 +80,33 @@ def test_a_pair_over_the_limit_is_refused():
 # Batches.
 
 
-@pytest.mark.parametrize("slices", [1, 2, 5])
-def test_an_epoch_holds_every_pair_once(slices):
-    plan = make_plan(slices=slices)
+@pytest.mark.parametrize("micro_batches", [1, 2, 5])
+def test_an_epoch_holds_every_pair_once(micro_batches):
+    plan = make_plan(micro_batches=micro_batches)
     for epoch in range(3):
         batches = plan.epoch(epoch)
         assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(3000))
         assert all(len(batch) > 0 for batch in batches)
 
 
-@pytest.mark.parametrize("slices", [1, 3])
-def test_a_batch_holds_one_bucket_within_its_size(slices):
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_a_batch_holds_one_bucket_within_its_size(micro_batches):
     lengths = random_lengths()
-    plan = make_plan(lengths, slices=slices)
+    plan = make_plan(lengths, micro_batches=micro_batches)
     bounds = bucket_bounds(64)
     partial = np.zeros(len(bounds), int)
     for batch in plan.epoch(0):
         (bucket,) = {int(np.searchsorted(bounds, lengths[k])) for k in batch}
-        full = max(1, 128 // bounds[bucket]) * slices
+        full = max(1, 128 // bounds[bucket]) * micro_batches
         assert len(batch) <= full
-        assert lengths[batch].max() * len(batch) <= 128 * slices
+        assert lengths[batch].max() * len(batch) <= 128 * micro_batches
         partial[bucket] += len(batch) < full
     assert partial.max() == 1  # only the rest of a bucket is smaller
 
 
 def test_batches_per_epoch_is_constant():
-    for slices in (1, 2, 7):
-        plan = make_plan(slices=slices)
+    for micro_batches in (1, 2, 7):
+        plan = make_plan(micro_batches=micro_batches)
         assert {len(plan.epoch(epoch)) for epoch in range(4)} == {plan.batches_per_epoch}
     # 10 pairs of at most 8 positions and 3 of 12, with 64 tokens: 8 + 2 and 3.
     plan = BatchPlan(np.array([5] * 10 + [12] * 3), 12, 64, 1, 0)
@@ -136,7 +136,7 @@ def test_a_batch_is_a_function_of_seed_and_step_alone():
 def test_the_order_is_that_of_earlier_versions():
     # A checkpoint of theirs goes on only if its position still means the same pairs.
     digest = hashlib.sha256()
-    for batch in make_plan(slices=2).epoch(1):
+    for batch in make_plan(micro_batches=2).epoch(1):
         digest.update(batch.astype(np.int64).tobytes())
     assert digest.hexdigest()[:16] == "96aa59258c581ccb"
 
@@ -183,7 +183,7 @@ def test_sentences_of_a_bucket_are_shuffled_before_they_are_cut():
 def test_batches_of_so_many_sentences_have_them_whatever_their_length():
     lengths = np.array([5] * 7 + [60] * 3)
     data = DataConfig(max_length=64, max_tokens_per_batch=100, sentences_per_batch=2)
-    plan = BatchPlan.of(data, lengths, slices=2, seed=1)
+    plan = BatchPlan.of(data, lengths, micro_batches=2, seed=1)
     assert set(plan.sizes) == {4}
     assert sorted(map(len, plan.epoch(0))) == [3, 3, 4]
     tokens = BatchPlan.of(dataclasses.replace(data, sentences_per_batch=0), lengths, 2, 1)
