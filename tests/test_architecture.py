@@ -39,7 +39,7 @@ ALLOWED = {
     },
     "evaluation": {"config", "errors", "files", "languages", "text", "decoding"},
     "export": {
-        *("config", "errors", "files", "quiet", "text", "decoding", "models"),
+        *("config", "errors", "files", "quiet", "settings", "text", "decoding", "models"),
         "cells:products_in",
     },
     "runs": {  # where the rooms meet; only commands and pipelines import it

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.errors import UserError
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -13,17 +14,32 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = common.run_parser(
         "dtmt export",
         "Export a run's weights as a SavedModel that takes and returns strings, in "
-        "saved_models/<task>/<name>/<version>/. The version is the next free number.",
+        "saved_models/<task>/<name>/<version>/. The version is the next free number. It is "
+        "published if it translates the run's samples well enough in a fresh process.",
         "dtmt export --task multi30k_ende",
     )
     common.add_set(
         parser, "change decoding.*, export.*, evaluation.*, training.average* or data.extra_tests"
     )
+    parser.add_argument(
+        "--min-bleu",
+        type=float,
+        metavar="BLEU",
+        help="publish no version with less on the run's samples (default: 5 less than the version "
+        "before)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="publish a version all the same that fails on the samples, or equals the one before",
+    )
     args = parser.parse_args(arguments)
+    if args.min_bleu is not None and not 0 <= args.min_bleu <= 100:
+        raise UserError(f"--min-bleu should be from 0 to 100. Received: {args.min_bleu}.")
     startup.start_tensorflow()
 
     from dtmt_tf.runs import Run, publish
 
     run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
-    print(f"Exported to {publish(run)}")
+    print(f"Exported to {publish(run, args.min_bleu, args.force)}")
     return 0

@@ -39,7 +39,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     startup.start_tensorflow()
 
     from dtmt_tf.decoding import translate_to
-    from dtmt_tf.export.translator import Translator, latest_version
+    from dtmt_tf.export import Translator, latest_version
     from dtmt_tf.resumable_lines import ResumableLines
 
     translator = Translator(args.saved_model or latest_version(common.run_folder(args)))

@@ -46,6 +46,7 @@ class Endpoints:
         limits: ExportConfig | None = None,
     ) -> None:
         self.model = model
+        self.vocabulary = vocabulary
         self.source, self.target = vocabulary.source, vocabulary.target
         self.decoding = decoding
         self.longest = longest

@@ -10,8 +10,9 @@ from pathlib import PurePath
 from string import Template
 from typing import Any
 
-from dtmt_tf.config import DecodingConfig, as_override
+from dtmt_tf.config import DecodingConfig, ExportConfig, as_override
 from dtmt_tf.export.signatures import SIGNATURES
+from dtmt_tf.settings import about
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
@@ -173,9 +174,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         training_data=_names(card["training_data"]),
         reversed=" Source and target of the task are exchanged." if card["reverse"] else "",
         scores="\n".join(_scores(card["scores"])),
-        limits="\n".join(
-            f"- {key.replace('_', ' ')}: {value}" for key, value in card["limits"].items()
-        ),
+        limits="\n".join(f"- {_limit(*limit)}" for limit in card["limits"].items()),
         search=_described(card["decoding"]),
         served_as=SERVED_AS,
         image=SERVER_IMAGE,
@@ -190,6 +189,14 @@ def card_text(card: Mapping[str, Any]) -> str:
         training="\n".join(_training(card)),
         versions=", ".join(f"{package} {version}" for package, version in card["versions"].items()),
     )
+
+
+def _limit(name: str, value: Any) -> str:
+    """Returns a limit in words."""
+    for item in dataclasses.fields(ExportConfig):
+        if item.name == name:
+            return f"at most {value:,} {about(item).meaning}; other requests are refused"
+    return f"{name.replace('_', ' ')}: {value}"
 
 
 def _template() -> Template:

@@ -1,15 +1,32 @@
-"""A run's best weights to a model folder with all that goes with it."""
+"""A run's best weights to a published version with all that goes with it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+import shutil
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.canary import LINES_AT_ONCE, Canary
 from dtmt_tf.export.endpoints import Endpoints
+from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest, write_manifest
 from dtmt_tf.export.model_card import card_text, model_card
 from dtmt_tf.export.saved_model import export_saved_model
+from dtmt_tf.export.versions import REFUSED, live_versions, move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
+from dtmt_tf.files import claimed
+from dtmt_tf.models import TranslationModel
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("tensorflow", "tensorflow-text", "keras")  # that make the graph
 
 
 def release(
@@ -21,8 +38,12 @@ def release(
     description: str,
     checkpoints: Sequence[int],
     pairs: Sequence[tuple[str, str]],
+    canary: Canary | None = None,
 ) -> Path:
-    """Exports a model with its settings, scores, card and warm-up requests.
+    """Exports a model with its settings, scores, card and warm-up requests, and publishes it.
+
+    The version is built in a folder that no server takes, tried there in a fresh process, and
+    renamed when all of it is on the disk.
 
     Args:
         endpoints: What it answers.
@@ -32,12 +53,15 @@ def release(
         description: The task's.
         checkpoints: The updates that the weights are the mean of.
         pairs: Sentences of the task, for the warm-up.
+        canary: What the version has to show; by default nothing.
 
     Returns:
-        The version's folder.
+        The version's folder. Unless forced, it is the newest one there was if that has the same
+        weights, settings and scores and its files are whole.
 
     Raises:
-        UserError: If the result could not be served.
+        UserError: If the result could not be served; or if it fails the canary, and then it lies
+            in a folder beside the versions.
     """
     card = model_card(
         experiment,
@@ -48,5 +72,91 @@ def release(
         checkpoints=checkpoints,
         limits=endpoints.described_limits(),
     )
-    files = {"experiment.json": experiment, "scores.json": scores, "MODEL_CARD.md": card_text(card)}
-    return export_saved_model(endpoints, folder, card, files, sample_requests(pairs))
+    about: dict[str, Any] = {
+        "model": f"{card['task']}/{card['name']}",
+        "weights_sha256": weights_hash(endpoints.model),
+        "vocabulary": endpoints.vocabulary.fingerprint,
+        "checkpoints": list(checkpoints),
+        "versions": {name: metadata.version(name) for name in PACKAGES},
+    }
+    about["identity"] = _hash([about, card, experiment["settings"], scores])
+    with claimed(folder), private_folder(folder) as place:
+        *_, last = None, *live_versions(folder)
+        force = canary is not None and canary.force
+        if last and not force and _is_same(last, about["identity"]):
+            logger.info("No new version: %s has the same weights, settings and scores.", last)
+            return last
+        size = min(endpoints.limits.max_lines, LINES_AT_ONCE) if endpoints.limits else LINES_AT_ONCE
+        export_saved_model(endpoints, place, card, sample_requests(pairs, size))
+        files = {"experiment.json": experiment, "scores.json": scores}
+        for name, content in files.items():
+            text = json.dumps(content, indent=2, ensure_ascii=False)
+            (place / name).write_text(text + "\n", encoding="utf-8")
+        (place / "MODEL_CARD.md").write_text(card_text(card), encoding="utf-8")
+        against: list[str] = []
+        if canary:
+            about["canary"], against = _try(canary, place, last, size)
+        write_manifest(place, about)
+        number = next_version(folder)
+        if against and not force:
+            refused = folder / f"{REFUSED}{number}"
+            if (refused / MANIFEST).exists():
+                shutil.rmtree(refused)
+            move(place, refused)
+            raise UserError(
+                "Not published:\n  " + "\n  ".join(against) + f"\nThe version lies in {refused}, "
+                "which no server takes. Export with --force to publish it all the same."
+            )
+        for reason in against:
+            logger.warning("Published all the same: %s.", reason)
+        version = folder / str(number)
+        move(place, version)
+    return version
+
+
+def weights_hash(model: TranslationModel) -> str:
+    """Returns a hash of a model's weights, with their names and shapes."""
+    result = hashlib.sha256()
+    for variable in sorted(model.variables, key=lambda each: each.path):
+        array = np.ascontiguousarray(variable.numpy())
+        result.update(f"{variable.path} {array.dtype} {array.shape}\n".encode())
+        result.update(array.tobytes())
+    return result.hexdigest()
+
+
+def _is_same(version: Path, identity: str) -> bool:
+    """Whether a version is that of an identity, and whole."""
+    try:
+        return read_manifest(version).get("identity") == identity and not problems(version)
+    except UserError:  # of version 0.1, or damaged
+        return False
+
+
+def _try(
+    canary: Canary, place: Path, last: Path | None, lines_at_once: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Tries a version; returns what the manifest says of that, and what speaks against it."""
+    samples = _hash([list(pair) for pair in canary.pairs])
+    translations = canary.translate(place, lines_at_once)
+    bleu = canary.bleu(translations)
+    before = _score_of(canary, last, samples) if last and canary.min_bleu is None else None
+    return {"samples": samples, "bleu": bleu}, canary.problems(translations, bleu, before)
+
+
+def _score_of(canary: Canary, version: Path, samples: str) -> float | None:
+    """Returns a published version's score on the samples: from its manifest, or tried anew."""
+    try:
+        known = read_manifest(version).get("canary", {})
+        if known.get("samples") == samples:
+            return float(known["bleu"])
+    except UserError:
+        pass
+    try:
+        return canary.bleu(canary.translate(version, 1))
+    except UserError as error:
+        logger.warning("%s is not compared with: %s", version, error)
+        return None
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the sub-word operations
+from google.protobuf.message import DecodeError
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import quiet_stderr
 
 OUTPUTS = ("translation", "score")
-VERSION = re.compile(r"[0-9]{1,18}")  # how a server reads them
+# what loading a damaged file, or a model of another program, can end in
+FOREIGN = (
+    *(OSError, KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError),
+    *(DecodeError, tf.errors.OpError),
+)
 
 
 class Translator:
@@ -33,10 +37,11 @@ class Translator:
             with quiet_stderr():  # the sub-words announce their empty normalisation
                 self._model = tf.saved_model.load(str(folder))
             self._signature = self._model.signatures["serving_default"]
-        except (OSError, KeyError, ValueError, AttributeError, tf.errors.OpError) as error:
+        except FOREIGN as error:
             raise UserError(
-                f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}). "
-                "dtmt export makes one."
+                f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}): it "
+                "is damaged, or of another program. dtmt verify says what is damaged; dtmt export "
+                "makes a new one."
             ) from error
 
         _, inputs = self._signature.structured_input_signature
@@ -52,13 +57,20 @@ class Translator:
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Translates strings `[B]`; returns translations and scores, `[B]` each.
 
+        Texts that are together more than the model takes at once are translated in several calls.
+
         Raises:
-            UserError: If the model refuses the strings.
+            UserError: If the model refuses one alone.
         """
         try:
             outputs = self._signature(text=texts)
         except tf.errors.InvalidArgumentError as error:
-            raise UserError(f"{self.folder} refuses the text: {error.message}") from error
+            half = texts.shape[0] // 2
+            if not half:
+                raise UserError(_refusal(self.folder, texts, error.message)) from error
+            pairs = zip(self(texts[:half]), self(texts[half:]), strict=True)
+            translation, score = (tf.concat(pair, axis=0) for pair in pairs)
+            return translation, score
         translation, score = (outputs[name] for name in OUTPUTS)
         if not translation.shape == score.shape == texts.shape:
             raise UserError(
@@ -68,13 +80,11 @@ class Translator:
         return translation, score
 
 
-def latest_version(folder: Path) -> Path:
-    """Returns the newest exported version below a model's folder.
-
-    Raises:
-        UserError: If there is none.
-    """
-    versions = [path for path in folder.glob("*") if VERSION.fullmatch(path.name)]
-    if not versions:
-        raise UserError(f"{folder} holds no exported model. dtmt export makes one.")
-    return max(versions, key=lambda path: int(path.name))
+def _refusal(folder: Path, texts: tf.Tensor, message: str) -> str:
+    """Says which line a model refuses, and why, by its own message."""
+    lines = [f"{text.decode('utf-8', 'replace')[:50]!r}" for text in texts.numpy()]
+    reason = message.partition("assertion failed: ")[2].partition("\n")[0] or message
+    return (
+        f"{folder} refuses the line that begins with {''.join(lines)}: {reason} "
+        "dtmt export --set makes a model with other limits."
+    )

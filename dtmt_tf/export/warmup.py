@@ -69,7 +69,7 @@ def read_warmup(folder: str | os.PathLike[str]) -> list[tuple[str, dict[str, np.
 
 
 def sample_pairs(
-    sources: Iterable[str], targets: Iterable[str], count: int = 8
+    sources: Iterable[str], targets: Iterable[str], count: int = 32
 ) -> list[tuple[str, str]]:
     """Returns pairs of every length, the same for the same sentences.
 
@@ -92,12 +92,15 @@ def sample_pairs(
     return [pairs[(2 * k + 1) * len(pairs) // (2 * count)] for k in range(count)]
 
 
-def sample_requests(pairs: Sequence[tuple[str, str]]) -> list[Request]:
-    """Returns two requests for every signature: one of a single pair, one of all.
+def sample_requests(pairs: Sequence[tuple[str, str]], count: int = 8) -> list[Request]:
+    """Returns two requests for every signature: one of a single pair, one of several.
 
     Args:
         pairs: A task's own sentences, as `sample_pairs` chooses them; the middle one stands alone.
+        count: How many the other request has at most; they are of every length.
     """
+    step = -(-len(pairs) // count)
+    pairs = pairs[step // 2 :: step]
     middle = len(pairs) // 2
     batches = [pairs[middle : middle + 1], pairs]
     return [

@@ -39,7 +39,7 @@ class Translations:
     """
 
     def __init__(self, options: Namespace, began: float) -> None:
-        from dtmt_tf.export.translator import Translator, latest_version
+        from dtmt_tf.export import Translator, latest_version
         from dtmt_tf.runs import translate_function
 
         self.laps = Laps(began)

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.decoding import translate_lines
-from dtmt_tf.export import check_servable
+from dtmt_tf.export import check_servable, latest_version
+from dtmt_tf.export.manifest import problems
 from dtmt_tf.runs import Run, best_model, translate_function
 from tests.end_to_end.conftest import ROOT
 
@@ -101,10 +102,17 @@ def test_no_rows_in_no_rows_out_and_bad_bytes_are_survived(workshop):
 
 
 def test_versions_count_up_and_carry_their_records(workshop, here):
-    result = here("export", *workshop.arguments)
-    assert result.returncode == 0, result.stderr
-    version = workshop.run_folder / "2"
-    assert result.stdout.strip() == f"Exported to {version}"
+    first, same, forced = (
+        here("export", *workshop.arguments, *options) for options in ([], [], ["--force"])
+    )
+    assert (first.returncode, same.returncode, forced.returncode) == (0, 0, 0), forced.stderr
+    version = latest_version(workshop.run_folder)
+    before = version.with_name(str(int(version.name) - 1))
+    assert first.stdout == same.stdout == f"Exported to {before}\n"
+    assert forced.stdout == f"Exported to {version}\n"
+    assert problems(version) == []
+    manifest = json.loads((version / "manifest.json").read_text())
+    assert manifest["canary"]["bleu"] > 60
     assert check_servable(version) == []
     assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 60
     settings = json.loads((version / "experiment.json").read_text())

@@ -12,7 +12,7 @@ import tensorflow as tf
 from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
 from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.export.signatures import SIGNATURES
-from dtmt_tf.models import DTMTConfig
+from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -39,13 +39,13 @@ def version(tmp_path_factory):
     """A model with random weights, exported with low limits."""
     vocabulary = Vocabulary.train(LINES * 9, LINES * 9, DataConfig(source_vocab_size=60))
     size = vocabulary.source.size
-    config = DTMTConfig(8, 8, 2, encoder_depth=1, query_depth=1, decoder_depth=1)
+    config = TransformerConfig(8, 12, 2, 1, 1)
     model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 1.0)
     decoding = DecodingConfig(beam_size=2, extra_length=EXTRA)
     endpoints = Endpoints(model, vocabulary, decoding, LONGEST, "de", LIMITS)
     assert len(endpoints.source.encode([PART])[0]) == LONGEST
-    folder = tmp_path_factory.mktemp("models")
-    return export_saved_model(endpoints, folder, {"limits": endpoints.described_limits()}, {})
+    folder = tmp_path_factory.mktemp("models") / "1"
+    return export_saved_model(endpoints, folder, {"limits": endpoints.described_limits()})
 
 
 def of(signature, *texts):

@@ -199,7 +199,8 @@ def test_the_text_says_that_there_are_no_scores():
 
 
 def test_the_text_says_what_the_model_is():
-    card = card_of(experiment_of("data.reverse=true"), {"test": SCORE}, {"longest_part": 100})
+    limits = {"max_lines": 1280, "longest_part": 100}
+    card = card_of(experiment_of("data.reverse=true"), {"test": SCORE}, limits)
     lines = card_text(card).splitlines()
     assert lines[0] == "# mine, toy"
     summary = "`toy8` with 8,953,232 parameters from `de` to `en`: English-German toys."
@@ -207,6 +208,7 @@ def test_the_text_says_what_the_model_is():
     assert "are exchanged" in section(card, "Training data")
     assert "exchanged" not in card_text(card_of(experiment_of()))
     assert section(card, "Limits").splitlines() == [
+        "- at most 1,280 lines of a request; other requests are refused",
         "- longest part: 100",
         "- Fixed at export: precision float32, beam size 4, length penalty 0.6, extra length 50. "
         "A translation can have `extra length` more sub-words than its source.",

@@ -54,7 +54,7 @@ def version_dir(tmp_path_factory):
     model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
     decoding = DecodingConfig(beam_size=3, extra_length=5)
     endpoints = Endpoints(model, vocabulary, decoding, 20, "de")
-    return export_saved_model(endpoints, tmp_path_factory.mktemp("models"), {"task": "toy"}, {})
+    return export_saved_model(endpoints, tmp_path_factory.mktemp("models") / "1", {"task": "toy"})
 
 
 def answer(version_dir, libraries=""):

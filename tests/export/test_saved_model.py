@@ -29,8 +29,8 @@ def exported(tmp_path_factory):
     decoding = DecodingConfig(beam_size=3, extra_length=5)
     endpoints = Endpoints(model, vocabulary, decoding, 50, "en")
     outputs = endpoints.translate(tf.constant(LINES))
-    folder = tmp_path_factory.mktemp("models")
-    version = export_saved_model(endpoints, folder, {"task": "toy"}, {})
+    folder = tmp_path_factory.mktemp("models") / "1"
+    version = export_saved_model(endpoints, folder, {"task": "toy"})
     return version, (outputs["translation"], outputs["score"])
 
 

@@ -28,15 +28,13 @@ def served_models(tmp_path_factory):
     model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
     decoding = DecodingConfig(beam_size=3, extra_length=5)
     translator = folder / "translator"
-    version = export_saved_model(
+    export_saved_model(
         Endpoints(model, vocabulary, decoding, 20, "en"),
-        translator,
+        translator / "2",
         {"task": "toy", "notes": "x" * 2000},
-        {},
     )
-    version.rename(translator / "2")
     (translator / "1").mkdir()  # older, so a server does not even look at it
-    shutil.copytree(translator / "2", translator / "3.partial")
+    shutil.copytree(translator / "2", translator / "refused-3")
     save_toy(folder / "toy")
     return {"translator": translator, "toy": folder / "toy"}
 

@@ -14,6 +14,7 @@ from google.protobuf import (
 )
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
+from dtmt_tf.config import ExportConfig
 from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE
 from dtmt_tf.tasks import TASKS
 
@@ -80,6 +81,11 @@ def test_batches_grow_to_the_largest(message_class):
     assert parameters.num_batch_threads.value >= 1
     assert parameters.max_enqueued_batches.value >= 1
     assert not parameters.pad_variable_length_inputs
+    limits = ExportConfig()
+    assert sizes[-1] <= limits.max_lines
+    for task in TASKS.values():  # a batch of the longest lines that are read whole is translated
+        longest = task.data.max_length + task.decoding.extra_length
+        assert sizes[-1] * longest <= limits.max_tokens, task.name
 
 
 def test_metrics_are_for_prometheus(message_class):

@@ -1,0 +1,36 @@
+"""Checks that an exported version is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtmt_tf.commands.parser import Parser
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Compares files with their manifest; 1 if they differ."""
+    parser = Parser(
+        "dtmt verify",
+        "Check that an exported version is whole: every file of its manifest is there with its "
+        "size and SHA-256, and no other. Of a run's folder all published versions are checked.",
+        "dtmt verify saved_models/multi30k_ende/dtmt_tied",
+        "dtmt verify saved_models/multi30k_ende/dtmt_tied/1",
+    )
+    parser.add_argument("folder", type=Path, help="a version's folder, or a run's")
+    folder = parser.parse_args(arguments).folder
+
+    from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
+    from dtmt_tf.export.versions import live_versions
+
+    versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder) or [folder]
+    bad = False
+    for version in versions:
+        found = problems(version)
+        bad |= bool(found)
+        for problem in found:
+            print(f"{version}: {problem}")
+        if not found:
+            manifest = read_manifest(version)
+            print(f"{version}: {len(manifest['files'])} files, all as in {MANIFEST}")
+    return int(bad)

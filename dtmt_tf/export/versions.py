@@ -1,0 +1,66 @@
+"""The versions of a model: numbered folders; a server takes the one with the highest number."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.manifest import flush
+
+REFUSED = "refused-"  # before the number of a version that is not published
+WITHDRAWN = "withdrawn-"  # of one that was; SERVING.md says how to go back
+PRIVATE = ".export-"  # of a folder that a version is built in
+VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
+USED = re.compile(f"(?:{WITHDRAWN})?({VERSION.pattern})")
+
+
+def live_versions(folder: Path) -> list[Path]:
+    """Returns the published versions below a model's folder, the newest last."""
+    found = [path for path in folder.glob("*") if VERSION.fullmatch(path.name)]
+    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
+
+
+def latest_version(folder: Path) -> Path:
+    """Returns the newest published version below a model's folder.
+
+    Raises:
+        UserError: If there is none.
+    """
+    versions = live_versions(folder)
+    if not versions:
+        raise UserError(f"{folder} holds no exported model. dtmt export makes one.")
+    return versions[-1]
+
+
+def next_version(folder: Path) -> int:
+    """Returns 1 more than the highest version below a folder, published or withdrawn."""
+    names = [USED.fullmatch(path.name) for path in folder.glob("*")]
+    return max((int(name[1]) for name in names if name), default=0) + 1
+
+
+@contextlib.contextmanager
+def private_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder beside the versions that no server looks at; it is gone in the end.
+
+    The caller has claimed the model's folder, so that what a killed process left is removed too.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{PRIVATE}*"):
+        shutil.rmtree(left)
+    place = Path(tempfile.mkdtemp(prefix=PRIVATE, dir=folder))
+    try:
+        place.chmod(0o755)  # a server may be another user
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def move(place: Path, version: Path) -> None:
+    """Gives a complete folder its name, for good."""
+    place.rename(version)
+    flush(version.parent)

@@ -1,0 +1,200 @@
+"""A version is published whole, tried, once, or not at all."""
+
+import logging
+import os
+import shutil
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.export import Canary, Endpoints, Translator, latest_version, release
+from dtmt_tf.export.manifest import problems, read_manifest
+from dtmt_tf.models import TransformerConfig
+from dtmt_tf.text import Vocabulary
+from tests.cells.twin import randomise
+from tests.export.test_model_card import SCORE, experiment_of
+
+RELEASE = sys.modules["dtmt_tf.export.release"]  # the package has the function of that name
+LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
+PAIRS = [(line, line) for line in LINES]
+
+
+def make(seed, mute=False):
+    """A model with random weights; if it is mute, no token is likelier than <eos>."""
+    vocabulary = Vocabulary.train(LINES * 9, LINES * 9, DataConfig(source_vocab_size=60))
+    size = vocabulary.source.size
+    config = TransformerConfig(8, 12, 2, 1, 1)
+    model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(seed), 1.0)
+    if mute:
+        (kernel,) = model.readout.weights
+        kernel.assign(0 * kernel)
+    decoding = DecodingConfig(beam_size=2, extra_length=5)
+    return Endpoints(model, vocabulary, decoding, 20, "de", ExportConfig(max_lines=2))
+
+
+@pytest.fixture(scope="module")
+def endpoints():
+    return make(1)
+
+
+class Scores:
+    """Gives what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+        self.asked = []
+
+    def __call__(self, translations, references):
+        self.asked.append(translations)
+        return self.values.pop(0)
+
+
+def published(endpoints, folder, canary=None, scores=None):
+    return release(
+        endpoints,
+        folder,
+        experiment_of(),
+        scores or {},
+        description="toys",
+        checkpoints=[7],
+        pairs=PAIRS,
+        canary=canary,
+    )
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Versions of a single file, whose translations are as good as the references."""
+
+    def export(endpoints, folder, card, warmup):
+        (folder / "saved_model.pb").write_bytes(b"graph")
+        return folder
+
+    monkeypatch.setattr(RELEASE, "export_saved_model", export)
+    monkeypatch.setattr(Canary, "translate", lambda self, folder, size: [t for _, t in self.pairs])
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+def test_a_version_is_tried_in_a_fresh_process_and_published_whole(endpoints, tmp_path):
+    scores = Scores(12.5)
+    version = published(endpoints, tmp_path, Canary(PAIRS, scores))
+    assert version == tmp_path / "1" == latest_version(tmp_path)
+    assert names(tmp_path) == ["1"] and problems(version) == []
+    manifest = read_manifest(version)
+    assert {"saved_model.pb", "experiment.json", "scores.json", "MODEL_CARD.md"} < set(
+        manifest["files"]
+    )
+    assert manifest["checkpoints"] == [7] and manifest["canary"]["bleu"] == 12.5
+    assert manifest["vocabulary"] == endpoints.vocabulary.fingerprint
+    translations, _ = Translator(version)(tf.constant(LINES))  # more lines than it takes at once
+    assert scores.asked == [[text.decode() for text in translations.numpy()]]
+    assert os.stat(version).st_mode & 0o777 == 0o755  # a server may be another user
+
+
+def test_a_model_that_answers_nothing_is_not_published(tmp_path):
+    with pytest.raises(UserError, match="3 of 3 samples are translated as nothing") as error:
+        published(make(1, mute=True), tmp_path, Canary(PAIRS, Scores(0.0)))
+    refused = tmp_path / "refused-1"
+    assert f"lies in {refused}" in str(error.value) and "--force" in str(error.value)
+    assert names(tmp_path) == ["refused-1"] and problems(refused) == []
+    with pytest.raises(UserError, match="holds no exported model"):
+        latest_version(tmp_path)
+
+
+def test_a_model_that_a_fresh_process_can_not_load_is_not_published(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"graph")
+    with pytest.raises(UserError, match="does not work in a fresh process") as error:
+        Canary(PAIRS, Scores()).translate(tmp_path)
+    assert len(str(error.value).splitlines()) <= 4
+
+
+def test_the_same_weights_and_settings_make_no_new_version(endpoints, tmp_path, quick, caplog):
+    caplog.set_level(logging.INFO)
+    first = published(endpoints, tmp_path)
+    assert published(endpoints, tmp_path) == first
+    assert f"No new version: {first} has the same weights" in caplog.text
+    assert names(tmp_path) == ["1"]
+    forced = Canary(PAIRS, Scores(1.0, 1.0), force=True)  # and the version before is tried
+    assert published(endpoints, tmp_path, forced) == tmp_path / "2"
+
+
+def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):
+    published(endpoints, tmp_path)
+    limits, endpoints.limits = endpoints.limits, replace(endpoints.limits, max_lines=3)
+    try:
+        assert published(endpoints, tmp_path).name == "2"
+    finally:
+        endpoints.limits = limits
+    assert published(make(2), tmp_path).name == "3"
+    assert published(endpoints, tmp_path, scores={"test": SCORE}).name == "4"
+
+
+def test_a_damaged_version_is_replaced_by_a_new_one(endpoints, tmp_path, quick):
+    version = published(endpoints, tmp_path)
+    (version / "saved_model.pb").write_bytes(b"grap")
+    assert published(endpoints, tmp_path).name == "2"
+
+
+def test_a_worse_version_is_refused_unless_forced(endpoints, tmp_path, quick, caplog):
+    published(make(2), tmp_path, Canary(PAIRS, Scores(40.0)))
+    for _ in range(2):  # the refused one makes room for its like
+        with pytest.raises(UserError, match="BLEU 34.00 on 3 samples; the version before has 40"):
+            published(endpoints, tmp_path, Canary(PAIRS, Scores(34.0)))
+    assert names(tmp_path) == ["1", "refused-2"]
+    version = published(endpoints, tmp_path, Canary(PAIRS, Scores(34.0), force=True))
+    assert version == latest_version(tmp_path) == tmp_path / "2"
+    assert "Published all the same: BLEU 34.00" in caplog.text
+
+
+def test_a_version_before_that_was_not_tried_on_the_samples_is_tried_now(
+    endpoints, tmp_path, quick
+):
+    published(make(2), tmp_path)
+    scores = Scores(20.0, 40.0)  # the new one is tried first
+    with pytest.raises(UserError, match="BLEU 20.00 on 3 samples; the version before has 40.00"):
+        published(endpoints, tmp_path, Canary(PAIRS, scores))
+
+
+def test_going_back_is_moving_a_version_away(endpoints, tmp_path, quick):
+    first = published(endpoints, tmp_path)
+    second = published(make(2), tmp_path)
+    second.rename(tmp_path / "withdrawn-2")
+    assert latest_version(tmp_path) == first
+    assert published(make(3), tmp_path).name == "3"  # a number stands for one model only
+
+
+def test_a_failed_or_killed_export_leaves_the_versions_alone(endpoints, tmp_path, monkeypatch):
+    left = tmp_path / ".export-of-a-killed-process"
+    left.mkdir()
+    (left / "saved_model.pb").touch()
+
+    def fail(endpoints, folder, card, warmup):
+        assert not left.exists()
+        (folder / "saved_model.pb").touch()
+        raise OSError("no room")
+
+    monkeypatch.setattr(RELEASE, "export_saved_model", fail)
+    with pytest.raises(OSError, match="no room"):
+        published(endpoints, tmp_path)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["²", "1.partial", "refused-9", "withdrawn-1", ".export-3", "-4", "٣"]
+)
+def test_other_names_are_no_versions(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / "7").touch()  # a file
+    with pytest.raises(UserError, match="holds no exported model"):
+        latest_version(tmp_path)
+    (tmp_path / "3").mkdir()
+    assert latest_version(tmp_path) == tmp_path / "3"
+    shutil.rmtree(tmp_path / "3")

@@ -1,0 +1,91 @@
+"""What is no model of ours is named; what a model refuses together is translated in turn."""
+
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export import Translator
+
+
+def saved(folder, function, spec, signature="serving_default"):
+    module = tf.Module()
+    module.serve = tf.function(function, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, str(folder), signatures={signature: module.serve})
+    return folder
+
+
+TEXT = tf.TensorSpec([None], tf.string, "text")
+
+
+@pytest.mark.parametrize(
+    ("function", "spec", "what"),
+    [
+        (lambda x: {"y": 2 * x}, tf.TensorSpec([None], tf.float32, "x"), "it takes x and gives y"),
+        (lambda text: {"translation": text + ""}, TEXT, "it takes text and gives translation"),
+    ],
+)
+def test_a_model_of_another_kind_is_named(tmp_path, function, spec, what):
+    with pytest.raises(UserError, match=f"that does not translate: {what}"):
+        Translator(saved(tmp_path, function, spec))
+
+
+def test_a_model_without_the_signature_is_told(tmp_path):
+    path = saved(tmp_path, lambda text: {"translation": text + ""}, TEXT, "other")
+    with pytest.raises(UserError, match=r"could be loaded \(KeyError\)"):
+        Translator(path)
+
+
+def without_variables(folder):
+    for path in (folder / "variables").iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "saved_model.pb").write_bytes(b""),
+        lambda folder: (folder / "saved_model.pb").write_bytes(b"\xff" * 99),
+        lambda folder: (folder / "saved_model.pb").write_bytes(
+            (folder / "saved_model.pb").read_bytes()[:-500]
+        ),
+        without_variables,
+    ],
+    ids=["empty", "noise", "truncated", "no variables"],
+)
+def test_a_damaged_model_is_told(tmp_path, damage):
+    module = tf.Module()
+    module.scale = tf.Variable(2.0)
+    module.serve = tf.function(
+        lambda text: {"translation": text + "", "score": tf.fill(tf.shape(text), module.scale)},
+        input_signature=[TEXT],
+        autograph=False,
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    Translator(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
+        Translator(tmp_path)
+
+
+def test_a_graph_of_another_kind_of_session_is_told(tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        builder = tf.compat.v1.saved_model.Builder(str(tmp_path))
+        builder.add_meta_graph_and_variables(session, ["train"])
+        builder.save()
+    with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
+        Translator(tmp_path)
+
+
+def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path):
+    def serve(text):
+        few = tf.debugging.assert_less(tf.size(text), 3, "at most 2 lines")
+        short = tf.debugging.assert_less(tf.strings.length(text), 9, "at most 8 bytes")
+        with tf.control_dependencies([few, short]):
+            return {"translation": tf.strings.upper(text), "score": tf.ones_like(text, tf.float32)}
+
+    translator = Translator(saved(tmp_path, serve, TEXT))
+    texts, scores = translator(tf.constant(list("abcdefg")))
+    assert texts.numpy().tolist() == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
+    assert scores.shape == 7
+    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
+        translator(tf.constant(["a", "b", "too long a line", "c"]))

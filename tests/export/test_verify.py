@@ -1,0 +1,42 @@
+"""dtmt verify says of each version whether it is whole."""
+
+import pytest
+
+from dtmt_tf.commands.verify import command
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.manifest import write_manifest
+
+
+@pytest.fixture
+def run(tmp_path):
+    for number in (1, 2):
+        version = tmp_path / str(number)
+        version.mkdir()
+        (version / "saved_model.pb").write_bytes(b"graph")
+        write_manifest(version, {})
+    (tmp_path / "train").mkdir()
+    return tmp_path
+
+
+def test_whole_versions_are_told(run, capsys):
+    assert command([str(run)]) == 0
+    assert capsys.readouterr().out == "".join(
+        f"{run / number}: 1 files, all as in manifest.json\n" for number in "12"
+    )
+    assert command([str(run / "2")]) == 0
+    assert capsys.readouterr().out == f"{run / '2'}: 1 files, all as in manifest.json\n"
+
+
+def test_a_damaged_version_ends_with_1(run, capsys):
+    (run / "1" / "saved_model.pb").write_bytes(b"grap")
+    assert command([str(run)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{run / '1'}: saved_model.pb has 4 bytes, not 5",
+        f"{run / '2'}: 1 files, all as in manifest.json",
+    ]
+
+
+def test_a_folder_without_versions_is_told(tmp_path):
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(UserError, match="has no manifest.json"):
+            command([str(folder)])
