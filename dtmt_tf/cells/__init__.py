@@ -6,6 +6,7 @@ from dtmt_tf.cells.gated_cell import GatedCell
 from dtmt_tf.cells.gru import GRUCell
 from dtmt_tf.cells.l_gru import LGRUCell
 from dtmt_tf.cells.lau import LAUCell
+from dtmt_tf.cells.nematus_gru import NematusGRUCell
 from dtmt_tf.cells.product import product, products_in
 from dtmt_tf.cells.t_gru import TGRUCell
 
@@ -16,6 +17,7 @@ __all__ = [
     "GatedCell",
     "LAUCell",
     "LGRUCell",
+    "NematusGRUCell",
     "Step",
     "TGRUCell",
     "product",

@@ -1,29 +1,40 @@
 """Cells run over time, embeddings, attention and output."""
 
+from dtmt_tf.layers.additive_attention import AdditiveAttention
 from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
 from dtmt_tf.layers.decoder import DecoderCell
 from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
+from dtmt_tf.layers.deep_readout import DeepReadout
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
 from dtmt_tf.layers.initializers import MatrixSeries, UniformSeries
+from dtmt_tf.layers.normed_affine import NormedAffine
 from dtmt_tf.layers.readout import Readout
 from dtmt_tf.layers.seeds import SeedStream
+from dtmt_tf.layers.stacked_decoder import DecoderLevel, StackedDecoderCell
+from dtmt_tf.layers.stacked_encoder import StackedEncoder
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
 from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
 
 __all__ = [
     "AbstractDecoderCell",
+    "AdditiveAttention",
     "Affine",
     "BidirectionalEncoder",
     "DecoderCell",
+    "DecoderLevel",
+    "DeepReadout",
     "MatrixSeries",
     "MultiHeadAdditiveAttention",
     "MultiHeadDotAttention",
+    "NormedAffine",
     "Readout",
     "SeedStream",
     "Seen",
+    "StackedDecoderCell",
+    "StackedEncoder",
     "TokenEmbedding",
     "TransformerLayer",
     "TransformerStack",

@@ -42,11 +42,18 @@ class MatrixSeries(keras.initializers.Initializer):
     Args:
         initializer: What draws the matrices; its own seed is not used.
         seed: Seed of the series.
+        square: What draws those that are square, if anything else.
     """
 
-    def __init__(self, initializer: keras.initializers.Initializer, seed: int) -> None:
+    def __init__(
+        self,
+        initializer: keras.initializers.Initializer,
+        seed: int,
+        square: keras.initializers.Initializer | None = None,
+    ) -> None:
         self.initializer = keras.initializers.get(initializer)
         self.seed = seed
+        self.square = keras.initializers.get(square)
         self.calls = 0
 
     def __call__(self, shape: Any, dtype: Any = None, **_: Any) -> Any:
@@ -54,12 +61,16 @@ class MatrixSeries(keras.initializers.Initializer):
         if len(shape) < 2:
             return keras.ops.zeros(shape, dtype=dtype)
         self.calls += 1
-        settings = {**self.initializer.get_config(), "seed": self.seed * 10_007 + self.calls}
-        return self.initializer.from_config(settings)(shape, dtype=dtype)
+        is_square = self.square is not None and shape[0] == shape[1]
+        drawing = self.square if is_square else self.initializer
+        settings = {**drawing.get_config(), "seed": self.seed * 10_007 + self.calls}
+        return drawing.from_config(settings)(shape, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
         """What draws, and the seed."""
+        square = self.square and keras.initializers.serialize(self.square)
         return {
             "initializer": keras.initializers.serialize(self.initializer),
             "seed": self.seed,
+            "square": square,
         }

@@ -1,6 +1,8 @@
 """Architectures and their presets."""
 
 from dtmt_tf.config import ModelConfig
+from dtmt_tf.models.deep_rnn import PRESETS as DEEP_RNN_PRESETS
+from dtmt_tf.models.deep_rnn import DeepRNN, DeepRNNConfig
 from dtmt_tf.models.dtmt import DTMT, DTMTConfig
 from dtmt_tf.models.ensemble import Ensemble
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
@@ -43,6 +45,7 @@ MODELS: dict[str, ModelConfig] = {
         initializer_range=0.1,
         tied_embeddings="all",
     ),
+    **DEEP_RNN_PRESETS,
     "transformer_tiny": _transformer(4, 128, 256, 4),
     "transformer_base": _transformer(6, 512, 2048, 8),
     "transformer_big": _transformer(6, 1024, 4096, 16),
@@ -52,6 +55,8 @@ __all__ = [
     "DTMT",
     "MODELS",
     "DTMTConfig",
+    "DeepRNN",
+    "DeepRNNConfig",
     "Ensemble",
     "ModelConfig",
     "Transformer",

@@ -1,0 +1,109 @@
+"""Output network of embedding width, with layer norms and perhaps several layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.layers.affine import Affine
+from dtmt_tf.layers.embedding import TokenEmbedding
+from dtmt_tf.layers.normed_affine import NormedAffine
+
+
+class DeepReadout(keras.layers.Layer):
+    """From the previous word, the state and the context to logits (Miceli Barone et al., 2017).
+
+        h = tanh(LN(y W_y + b_y) + LN(r W_r + b_r) + LN(c W_c + b_c))
+        h <- h + tanh(LN(h W + b))   for each further layer ("deep output")
+        logits = dropout(h) W_o + b_o
+
+    Args:
+        widths: Of word, state and context, in the order of the features.
+        units: Width of h; that of the embeddings, where the softmax is tied to their table.
+        vocab_size: Target vocabulary, V.
+        depth: Layers before the softmax; 1 is the first line alone.
+        use_layer_norm: Whether there are norms.
+        dropout_rate: Fraction of h dropped in training; theirs is 0.
+        first_initializer: Initialiser of the first line's kernels, and of the softmax's.
+        initializer: Initialiser of the further layers' kernels.
+        tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
+
+    Call arguments:
+        features: `[y ; r ; c]`, `[..., F]`.
+        training: Whether dropout is active.
+        seeds: A `keras.random.SeedGenerator` for the dropout mask.
+
+    Returns:
+        Logits, `[..., V]`.
+    """
+
+    def __init__(
+        self,
+        widths: tuple[int, int, int],
+        units: int,
+        vocab_size: int,
+        *,
+        depth: int,
+        use_layer_norm: bool,
+        dropout_rate: float,
+        first_initializer: Any,
+        initializer: Any,
+        tied_to: TokenEmbedding | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.widths = widths
+        self.dropout_rate = dropout_rate
+        self.first = [
+            NormedAffine(
+                units,
+                use_tanh=False,
+                use_layer_norm=use_layer_norm,
+                initializer=first_initializer,
+                name=name,
+            )
+            for name in ("word", "state", "context")
+        ]
+        self.further = [
+            NormedAffine(
+                units,
+                use_tanh=True,
+                use_layer_norm=use_layer_norm,
+                initializer=initializer,
+                name=f"layer_{k}",
+            )
+            for k in range(2, depth + 1)
+        ]
+        self.logits = Affine(
+            vocab_size,
+            initializer=first_initializer,
+            tied_to=tied_to,
+            name="logits",
+        )
+
+    def build(self, features_shape: Any) -> None:
+        """Builds all layers."""
+        units = self.first[0].affine.units
+        for first, width in zip(self.first, self.widths, strict=True):
+            first.build((None, width))
+        for further in self.further:
+            further.build((None, units))
+        self.logits.build((None, units))
+
+    def modules(self) -> dict[str, list[Any]]:
+        """Layers by the module they belong to, for parameter counts."""
+        return {"readout": [*self.first, *self.further], "softmax": [self.logits]}
+
+    def call(self, features: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Mixes, refines, drops, scores."""
+        word, state, _ = self.widths
+        parts = ops.split(features, [word, word + state], axis=-1)
+        y, r, c = (layer(part) for layer, part in zip(self.first, parts, strict=True))
+        h = ops.tanh(y + r + c)
+        for layer in self.further:
+            h = h + layer(h)
+        if training and self.dropout_rate:
+            h = keras.random.dropout(h, self.dropout_rate, seed=seeds)
+        return self.logits(h)

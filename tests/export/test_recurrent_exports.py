@@ -1,0 +1,71 @@
+"""Deep recurrent models of every kind, exported: the C++ session translates as Python does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.export import Endpoints
+from dtmt_tf.models import DeepRNNConfig
+from dtmt_tf.text import Vocabulary
+from tests.cells.twin import randomise
+
+LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat", "Grüße"]
+KINDS = {
+    "bideep": {
+        "encoder_depth": 2,
+        "encoder_transition": 2,
+        "decoder_depth": 2,
+        "decoder_transition": 3,
+        "high_cell": "rgru",
+        "high_transition": 2,
+    },
+    "cgru": {"encoder_above": 1, "decoder_depth": 2, "high_cell": "cgru", "high_transition": 2},
+    "crgru": {"decoder_depth": 2, "high_cell": "crgru", "high_transition": 2, "output_depth": 2},
+}
+ANSWER = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from c_session import CSession
+kinds, lines = json.load(sys.stdin)
+with CSession(sys.argv[2]) as session:
+    print(json.dumps({kind: session.run(kind, {"text": lines}) for kind in kinds}))
+"""
+
+
+def test_the_c_session_searches_as_python_does(tmp_path):
+    """One SavedModel with a function for each kind."""
+    vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=60))
+    size, decoding = vocabulary.source.size, DecodingConfig(beam_size=3, extra_length=5)
+    archive = keras.export.ExportArchive()
+    archive.track(vocabulary.source.tokenizer)
+    archive.track(vocabulary.target.tokenizer)
+    functions = {}
+    for kind, settings in KINDS.items():
+        config = DeepRNNConfig(embedding_dim=8, units=12, **settings)
+        model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
+        archive.track(model)
+        functions[kind] = Endpoints(model, vocabulary, decoding, 20, "de").translate_nbest
+        spec = tf.TensorSpec([None], tf.string, "text")
+        archive.add_endpoint(kind, functions[kind], input_signature=[spec])
+    archive.write_out(str(tmp_path / "1"), verbose=False)
+    result = subprocess.run(
+        [sys.executable, "-c", ANSWER, Path(__file__).parent, tmp_path / "1"],
+        input=json.dumps([list(KINDS), LINES]),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    different = set()
+    for kind, found in json.loads(result.stdout).items():
+        expected = functions[kind](tf.constant(LINES))
+        translations = [[each.encode() for each in line] for line in found["translations"]]
+        assert translations == expected["translations"].numpy().tolist()
+        np.testing.assert_allclose(found["scores"], expected["scores"], atol=1e-4)
+        different |= {each for line in translations for each in line}
+    assert len(different) > 12
