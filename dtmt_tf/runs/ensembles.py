@@ -27,6 +27,9 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     path = folder / "train" / "experiment.json"
     if path.exists() and "members" not in read_settings(path):
         raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+    first = members[0]
+    united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
+    united.check_place()
     places = [member.folder.resolve() for member in members]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice. Members of an ensemble are different runs.")
@@ -39,8 +42,6 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
                 f"{member.experiment.training.max_steps:,} updates. Let it end first."
             )
     check_subwords(members)
-    first = members[0]
-    united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
     with united.claimed():
         united.restart()  # scores of an ensemble of other members that had the name
         united.write_settings()

@@ -122,8 +122,15 @@ class Run:
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
         place = data_dir, cache_dir
         averages = [text for text in overrides if text.startswith(AVERAGES)]  # each member's own
-        names = record.get("members", ())
-        members = [cls.open(folder.parent / name, *place, averages) for name in names]
+        names = record.get("members", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{path} is damaged: members should be places. Received: {names!r}.")
+        places = [folder.parent / name for name in names]
+        for member in places:
+            named = member / "train" / "experiment.json"
+            if named.exists() and "members" in read_settings(named):
+                raise UserError(f"{path} names a member that is an ensemble itself, {member}.")
+        members = [cls.open(member, *place, averages) for member in places]
         return cls(experiment, folder, *place, origins, members)
 
     @contextlib.contextmanager
@@ -133,12 +140,24 @@ class Run:
         Raises:
             UserError: If another process has it, or it holds what this program did not make.
         """
-        known = self._began_unmarked()
-        if not known:
-            files.check_free(self.folder)
+        known = self.check_place()
         with files.claimed(self.folder):
             files.mark(self.folder, known)
             yield
+
+    def check_place(self) -> bool:
+        """Sees to it that the folder is this program's, or may become so.
+
+        Returns:
+            Whether a version that made no marks has been there.
+
+        Raises:
+            UserError: If it holds what this program did not make.
+        """
+        known = self._began_unmarked()
+        if not known:
+            files.check_free(self.folder)
+        return known
 
     def _began_unmarked(self) -> bool:
         """Whether a version that made no marks began, prepared or exported a run in the folder."""

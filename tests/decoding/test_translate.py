@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig
-from dtmt_tf.decoding import by_length, make_search, translate_lines
+from dtmt_tf.decoding import by_length, make_search, translate_lines, translate_to
 from dtmt_tf.export import Endpoints
+from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.text import Subwords, Vocabulary, train_subwords
 from tests.reference import numpy_dtmt as ref
 
@@ -248,3 +249,32 @@ def test_a_progress_bar_appears_on_request(capsys):
     assert capsys.readouterr().err == ""
     translate_lines(["a"], translate, 1, progress="Test set")
     assert "Test set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError])
+def test_a_translation_that_was_stopped_goes_on_after_its_finished_lines(tmp_path, failure):
+    lines = [f"line {k} " + "x" * (k % 7) for k in range(50)]
+    asked = []
+
+    def translate(texts):
+        asked.extend(text.decode() for text in texts.numpy())
+        if stop and "line 30 " + "x" * 2 in asked:
+            raise failure
+        return tf.strings.upper(texts), tf.range(len(texts), dtype=tf.float32)
+
+    def run():
+        with ResumableLines(tmp_path / "out", {}) as output:
+            translate_to(output, lines, translate, 3, 4, row=lambda *row: "|".join(row[:2]))
+
+    stop = True
+    with pytest.raises(failure):
+        run()
+    expected = [f"{line}|{line.upper()}" for line in lines]
+    assert (tmp_path / "out.partial").read_text().splitlines() == expected[:24]
+    assert not (tmp_path / "out").exists()
+    stop = False
+    asked.clear()
+    run()
+    assert sorted(asked) == sorted(lines[24:])
+    assert (tmp_path / "out").read_text().splitlines() == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -134,8 +134,9 @@ def shop(tmp_path_factory):
     )
     later = settings_of(folder, training={"tomorrow": 1})
     texts["runs/custom/later/train/experiment.json"] = later
-    ensemble = json.loads(settings_of(folder)) | {"members": ["gone", "untrained"]}
-    texts["runs/custom/orphan/train/experiment.json"] = json.dumps(ensemble).encode()
+    for name, members in (("snake", ["snake"]), ("number", 7), ("orphan", ["gone", "untrained"])):
+        values = json.loads(settings_of(folder)) | {"members": members}
+        texts[f"runs/custom/{name}/train/experiment.json"] = json.dumps(values).encode()
     for name, content in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

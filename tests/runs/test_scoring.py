@@ -1,11 +1,14 @@
 """What a run is scored on, and how, without training it."""
 
+from types import SimpleNamespace
+
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.runs import Run, evaluate, score
+from dtmt_tf.runs import Run, evaluate, score, scoring
 from dtmt_tf.tasks import TASKS
 
 LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
@@ -86,3 +89,39 @@ def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
         run = run_of("custom", corpus, *CORPUS, f"data.source_vocab_size={size}")
         assert run.vocabulary.source.size == size
         assert caplog.text.count("Training sub-words") == times
+
+
+def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(corpus, monkeypatch):
+    for side in ("en", "de"):
+        (corpus / f"final.{side}").write_text("".join(f"word {k}\n" for k in range(12)))
+    run = run_of("custom", corpus, *CORPUS, *TEST, "decoding.batch_size=2")
+    model = SimpleNamespace(variables=[tf.Variable(1.0)], parameter_counts=lambda: {"all": 1})
+    asked = []
+
+    def translate(texts):
+        asked.extend(text.decode() for text in texts.numpy())
+        if stop and "word 9" in asked:
+            raise KeyboardInterrupt
+        return texts, tf.zeros(len(texts))
+
+    monkeypatch.setattr(scoring, "TOGETHER", 2)
+    monkeypatch.setattr(scoring, "best_model", lambda run: (model, [7]))
+    monkeypatch.setattr(scoring, "translate_function", lambda run, model: translate)
+    newest = SimpleNamespace(step=7, seconds=1.0, tokens=3)
+    monkeypatch.setattr(Run, "newest", lambda self: newest)
+    stop = True
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, "test")
+    assert (run.work / "test.txt.partial").read_text().count("\n") == 8
+    asked.clear()
+    stop = False
+    assert evaluate(run, "test").chrf == pytest.approx(100)
+    assert sorted(asked) == ["word 10", "word 11", "word 8", "word 9"]
+    stop = True
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, "test")
+    model.variables[0].assign(2.0)
+    asked.clear()
+    stop = False
+    evaluate(run, "test")
+    assert len(asked) == 12
