@@ -60,34 +60,42 @@ def _parser() -> Parser:
     address.add_argument(
         "--rest",
         metavar="URL",
-        help="http://host:8501; needs nothing more, not even TensorFlow",
+        help="such as http://host:8501; works without TensorFlow",
     )
     server.add_argument("--model", default="dtmt", metavar="NAME", help="default: %(default)s")
     server.add_argument(
         "--signature",
         default="serving_default",
         metavar="NAME",
-        help="one that makes `translation` from `text` (default: %(default)s)",
+        help="a signature from `text` to `translation` (default: %(default)s)",
     )
     requests = parser.add_argument_group("requests")
     requests.add_argument(
-        "--batch-size", type=int, default=8, metavar="N", help="lines in one (default: %(default)s)"
+        "--batch-size",
+        type=int,
+        default=8,
+        metavar="N",
+        help="lines of a request (default: %(default)s)",
     )
     requests.add_argument(
-        "--concurrency", type=int, default=4, metavar="N", help="at once (default: %(default)s)"
+        "--concurrency",
+        type=int,
+        default=4,
+        metavar="N",
+        help="requests at once (default: %(default)s)",
     )
     requests.add_argument(
         "--timeout",
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="for the answer to one (default: %(default)g)",
+        help="time for an answer (default: %(default)g)",
     )
     requests.add_argument(
         "--retries",
         type=int,
         default=5,
         metavar="N",
-        help="of one that found the server busy, late or away (default: %(default)s)",
+        help="tries again if the server is busy, late or away (default: %(default)s)",
     )
     return parser

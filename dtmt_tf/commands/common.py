@@ -58,7 +58,7 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         type=Path,
         metavar="DIR",
         default=os.environ.get(DATA_DIR_VARIABLE),
-        help="where data sets lie; what is missing is downloaded "
+        help="folder of data sets; missing ones are downloaded "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )
 
@@ -99,8 +99,8 @@ def add_devices(group: argparse._ActionsContainer) -> None:
         nargs="+",
         default=[],
         metavar="DEVICE",
-        help="devices to train on, such as GPU:0 GPU:1, or CPU:0 CPU:1 for one on each half of the "
-        "cores (default: all GPUs, or the CPU)",
+        help="devices to train on, such as GPU:0 GPU:1; CPU:0 CPU:1 gives each half of the cores "
+        "(default: all GPUs, or the CPU)",
     )
 
 

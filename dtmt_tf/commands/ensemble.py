@@ -27,7 +27,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN",
                         help="names of trained runs, or their folders")  # fmt: skip
     parser.add_argument("--task", default=common.DEFAULT_TASK, metavar="NAME",
-                        help="one that dtmt train --list-tasks names "
+                        help="a task of dtmt train --list-tasks "
                         "(default: %(default)s)")  # fmt: skip
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)

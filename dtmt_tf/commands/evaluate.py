@@ -27,9 +27,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="train, validation, test or one of data.extra_tests (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the scores to this file"
+    )
     group = parser.add_argument_group("files instead of a run")
-    group.add_argument("--references", type=Path, metavar="FILE", help="the right translations")
+    group.add_argument("--references", type=Path, metavar="FILE", help="the reference translations")
     group.add_argument(
         "--hypotheses",
         type=Path,

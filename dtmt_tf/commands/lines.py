@@ -24,8 +24,8 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=Path,
-        help="a file (default: standard output); finished lines are kept in <file>.partial, where "
-        "the same command goes on if it is stopped",
+        help="a file (default: standard output); if the command is stopped, finished lines stay in "
+        "<file>.partial, and the same command goes on after them",
     )
     parser.add_argument(
         REPLACE,

@@ -25,7 +25,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--beam-options",
         nargs="+",
         metavar="NAME=VALUE",
-        help="write the records in an Apache Beam pipeline with these options of Beam's, such as "
+        help="write the shards in an Apache Beam pipeline with these options of Beam, such as "
         "runner=DirectRunner; its workers must see the same folders",
     )
     common.add_config(parser)

@@ -35,8 +35,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--strategy",
         choices=startup.STRATEGIES,
         default="auto",
-        help="mirrored: the devices of this machine; multiworker: those of all workers that the "
-        "environment variable TF_CONFIG names; auto: multiworker if it names several",
+        help="mirrored: the devices of this machine; multiworker: those of all workers in the "
+        "environment variable TF_CONFIG; auto: multiworker if it names several",
     )
     parser.add_argument("--restart", action="store_true", help="forget the run's checkpoints")
     parser.add_argument(
@@ -50,14 +50,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="stop so long after the first update, saved, with exit code 124",
+        help="save and stop this long after the first update, with exit code 124",
     )
     parser.add_argument(
         "--allow-changes",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="go on though these settings are not those that the run was begun with",
+        help="resume although these settings differ from those the run began with",
     )
     parser.add_argument("--show-config", action="store_true", help="print all settings and stop")
     parser.add_argument(
@@ -71,15 +71,15 @@ def command(arguments: Sequence[str] | None = None) -> int:
         const=1,
         type=int,
         metavar="PIECES",
-        help="like --dry-run, then measure a few updates of one replica, its batch read in so many "
-        "pieces or as many as memory asks, print the hours that training takes, and stop",
+        help="like --dry-run, then measure a few updates of one replica, print the hours of the "
+        "whole training, and stop; the batch is read in PIECES, more if memory is short",
     )
     parser.add_argument(
         "--plan-for",
         nargs=2,
         type=float,
         metavar=("N", "RATE"),
-        help="with --plan: also the hours on N devices, each making RATE target words a second",
+        help="with --plan: also the hours on N devices that read RATE target tokens a second each",
     )
     parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")

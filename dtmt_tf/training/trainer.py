@@ -303,7 +303,7 @@ class Trainer:
         }
         write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
         self.bad_steps += 1
-        what = f"Update {self.step} was left out: not finite is {tensor}. Its pairs: {path}"
+        what = f"Skipped update {self.step}: {tensor} is not finite. Its pairs: {path}"
         bar.write(what, file=sys.stderr)
         if self.bad_steps < self.training.max_bad_steps:
             return False

@@ -165,23 +165,25 @@ def _parser() -> Parser:
     what.add_argument("--form", default="fast", choices=("fast", "plain"),
                       help="plain: keras.layers.RNN calls each cell step by step")  # fmt: skip
     what.add_argument("--threads", type=int, nargs=2, metavar=("BETWEEN", "WITHIN"),
-                      help="of operations side by side, and within one; 0: TensorFlow's own "
-                      "number (default: what training uses)")  # fmt: skip
+                      help="threads between operations, and within one; 0: TensorFlow's choice "
+                      "(default: those of training)")  # fmt: skip
     what.add_argument("--devices", nargs="+", default=[], metavar="DEVICE",
-                      help="of train; CPU:0 CPU:1 divides the cores among two, each with a "
+                      help="devices of train; CPU:0 CPU:1 gives each half of the cores and a "
                       "batch of data.max_tokens_per_batch")  # fmt: skip
     what.add_argument("--env", nargs="+", default=[], action="extend", metavar="NAME=VALUE",
-                      help="environment of the process that is measured")  # fmt: skip
+                      help="environment of the measured process")  # fmt: skip
     what.add_argument("--compare", metavar="OPTIONS",
-                      help="also measure with these options more, in turn")  # fmt: skip
+                      help="also measure with these options added, in turn")  # fmt: skip
     how = parser.add_argument_group("measurement")
     how.add_argument("--windows", type=int, default=5, help="default: %(default)s")
-    how.add_argument("--updates", type=int, help="in a window of train (default: the preset's)")
+    how.add_argument(
+        "--updates", type=int, help="updates in a window of train (default: the preset's)"
+    )
     how.add_argument("--table", action="store_true", help="train: cost by depth and length instead")
     how.add_argument("--profile", type=Path, metavar="DIR", help="write a TensorBoard profile")
     how.add_argument("--json", type=Path, metavar="FILE",
-                     help="write a record; report.py reads those that lie beside the others and "
-                     "are called benchmark-*.json")  # fmt: skip
+                     help="write a result; report.py reads those in "
+                     "pipelines/results/benchmark-*.json")  # fmt: skip
     decode = parser.add_argument_group("decode and export")
     decode.add_argument("--run", type=Path, metavar="DIR",
                         help="a trained run (default: fresh weights of the preset)")  # fmt: skip
@@ -192,10 +194,12 @@ def _parser() -> Parser:
     decode.add_argument("--memory", action="store_true",
                         help="also translate more lines, to see whether memory grows")  # fmt: skip
     reading = parser.add_argument_group("input")
-    reading.add_argument("--copies", type=int, default=1, help="of the corpus, one after another")
+    reading.add_argument(
+        "--copies", type=int, default=1, help="copies of the corpus, one after another"
+    )
     reading.add_argument("--pairs", type=int, default=0,
-                         help="so many pairs of made up text instead; what cutting it into "
-                         "sub-words takes is told too")  # fmt: skip
+                         help="this many pairs of made-up text instead; also tells how long "
+                         "cutting them into sub-words takes")  # fmt: skip
     common.add_folders(parser.add_argument_group("where"))
     parser.set_defaults(task="multi30k_ende")
     return parser

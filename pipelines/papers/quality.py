@@ -57,10 +57,10 @@ def _parser() -> Parser:
         "python pipelines/quality.py --margin 0.5 --data-dir ~/data",
     )
     parser.add_argument("--task", default=DEFAULT_TASK, metavar="NAME",
-                        help="one that dtmt train --list-tasks names "
+                        help="a task of dtmt train --list-tasks "
                         "(default: %(default)s)")  # fmt: skip
     parser.add_argument("--margin", type=float, default=MARGIN, metavar="BLEU",
-                        help="still passes below the mean (default: %(default)s)")  # fmt: skip
+                        help="largest distance below the mean (default: %(default)s)")  # fmt: skip
     parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
                         help="one file a run (default: pipelines/results)")  # fmt: skip
     common.add_set(parser, "settings to train with, as in the records")

@@ -133,7 +133,7 @@ def _parser() -> Parser:
     what.add_argument("--figure", nargs="+", default=[], metavar="N",
                       help=f"figures: {_numbers('figures')}")  # fmt: skip
     what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
-                      help="only these of their rows; --plan lists them")  # fmt: skip
+                      help="only these rows; --plan lists all")  # fmt: skip
     what.add_argument("--task", metavar="NAME",
                       help=f"one of {', '.join(TASKS)} (default: the paper's)")  # fmt: skip
     presets = dict.fromkeys(name for paper in PAPERS.values() for name in paper.presets)
@@ -150,8 +150,8 @@ def _parser() -> Parser:
     common.add_folders(folders)
     report.add_files(folders)
     parser.add_argument("--plan", action="store_true",
-                        help="print each row's parameters, updates and hours here, and stop;\n"
-                        "measures some updates of each")  # fmt: skip
+                        help="print each row's parameters, updates and hours on this machine,\n"
+                        "from a few measured updates, and stop")  # fmt: skip
     return parser
 
 
