@@ -33,8 +33,9 @@ class BatchPlan:
     """Assigns pairs to batches.
 
     A batch takes its pairs from one bucket: `sentences`, or `max(1, floor(max_tokens / bound))`,
-    for each of an update's micro-batches. Every epoch draws a new permutation of the whole corpus; each bucket cuts its pairs, in that order, into batches, the last of which may be
-    smaller; the batches are then shuffled. The number of batches is the same in every epoch, so
+    for each of an update's micro-batches. Every epoch draws a new permutation of the whole corpus.
+    Each bucket cuts its pairs, in that order, into batches, the last of which may be smaller; the
+    batches are then shuffled. The number of batches is the same in every epoch, so
     that a step alone says which epoch and which batch it is.
 
     Args:

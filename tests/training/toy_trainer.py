@@ -21,7 +21,7 @@ from dtmt_tf.training import (
     Validation,
     Validator,
 )
-from tests.data.toy_corpus import encode_letters, make_records
+from tests.data.toy_corpus import encode_letters, make_shards
 
 TRAINING = TrainingConfig(  # every dropout on
     max_steps=30,
@@ -95,8 +95,8 @@ def make_trainer(
     with strategy.scope():
         built = model.build(20, 20, training)
     step = Recorder(TrainingStep(built, training, strategy), stop_after)
-    records = make_records(folder / "records", lines(1), lines(2), (encode_letters, encode_letters))
-    training_set = TrainingSet(records, 16)
+    shards = make_shards(folder / "shards", lines(1), lines(2), (encode_letters, encode_letters))
+    training_set = TrainingSet(shards, 16)
     sections = dict.fromkeys(("model", "data", "decoding", "evaluation"), {})
     return Trainer(
         step,
