@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
@@ -131,16 +132,19 @@ def command(arguments: Sequence[str] | None = None) -> int:
     run = Run(experiment, folder, *places, origins, init_from=init_from)
     start = time.perf_counter()
     limits = Limits(args.max_seconds, args.allow_changes)
-    outcome = Session(run, strategy, limits).train(args.restart)
-    if outcome.exit_code:
-        why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
-        print(
-            f"{why} after update {outcome.step:,}; it is saved. To go on, run again:\n"
-            f"  {caller.again(without='--restart')}",
-            file=sys.stderr,
-        )
-    elif is_chief(strategy):
-        finish(run, start)
+    with contextlib.ExitStack() as stack:
+        if is_chief(strategy):  # until it is scored and exported, the run is this process's
+            stack.enter_context(run.claimed())
+        outcome = Session(run, strategy, limits).train(args.restart)
+        if outcome.exit_code:
+            why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
+            print(
+                f"{why} after update {outcome.step:,}; it is saved. To go on, run again:\n"
+                f"  {caller.again(without='--restart')}",
+                file=sys.stderr,
+            )
+        elif is_chief(strategy):
+            finish(run, start)
     wait_for_all(strategy)
     return outcome.exit_code
 
