@@ -133,7 +133,8 @@ COMMANDS = {
             (folder / "models/custom/both/train/experiment.json").read_text()
         )["members"],
     ),
-    "export": Command(export.command, place(), ("train",), exported),
+    # forced, as a model of two updates translates nothing
+    "export": Command(export.command, [*place(), "--force"], ("train",), exported),
     "translate": Command(
         translate.command,
         [*place(), "test.source", "-o", "out"],
