@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import as_override, differences
@@ -41,6 +42,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if len(args.places) != (2 if args.what == "diff" else 0):
         parser.error("diff takes two runs or files, table takes none")
+    startup.start_tensorflow()  # without its lines; presets import it
     if args.what == "table":
         print(table())
         return 0
