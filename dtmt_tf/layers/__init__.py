@@ -9,10 +9,10 @@ from dtmt_tf.layers.deep_readout import DeepReadout
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
-from dtmt_tf.layers.initializers import MatrixSeries, UniformSeries
+from dtmt_tf.layers.initializers import ByShape
 from dtmt_tf.layers.normed_affine import NormedAffine
 from dtmt_tf.layers.readout import Readout
-from dtmt_tf.layers.seeds import SeedStream
+from dtmt_tf.layers.seeds import SeedSeries, SeedStream
 from dtmt_tf.layers.stacked_decoder import DecoderLevel, StackedDecoderCell
 from dtmt_tf.layers.stacked_encoder import StackedEncoder
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
@@ -23,14 +23,15 @@ __all__ = [
     "AdditiveAttention",
     "Affine",
     "BidirectionalEncoder",
+    "ByShape",
     "DecoderCell",
     "DecoderLevel",
     "DeepReadout",
-    "MatrixSeries",
     "MultiHeadAdditiveAttention",
     "MultiHeadDotAttention",
     "NormedAffine",
     "Readout",
+    "SeedSeries",
     "SeedStream",
     "Seen",
     "StackedDecoderCell",
@@ -39,7 +40,6 @@ __all__ = [
     "TransformerLayer",
     "TransformerStack",
     "TransitionRNN",
-    "UniformSeries",
     "positional_signal",
     "watching",
 ]

@@ -32,3 +32,28 @@ class SeedStream(keras.random.SeedGenerator):
         first, second = (ops.cast(part, SEED_DTYPE) for part in self.base)
         rank = ops.cast(self.draws * GOLDEN_RATIO % 2**31, SEED_DTYPE)
         return ops.stack([first + rank, second])
+
+
+@keras.saving.register_keras_serializable("dtmt_tf")
+class SeedSeries(keras.random.SeedGenerator):
+    """Seeds of Keras's initialisers: the k-th is a function of a number and of k.
+
+    With a plain integer as its seed an initialiser gives all tensors of a shape the same numbers;
+    Keras's own generator keeps its count in a variable of the model.
+
+    Args:
+        base: The number.
+    """
+
+    def __init__(self, base: int) -> None:  # no variable, so no super().__init__
+        self.base = base
+        self.draws = 0
+
+    def next(self, ordered: bool = True) -> Any:
+        """Returns the next seed, two integers in the backend's seed type."""
+        self.draws += 1
+        return ops.convert_to_tensor([self.base * 10_007 + self.draws, 0], dtype=SEED_DTYPE)
+
+    def get_config(self) -> dict[str, Any]:
+        """The number; a copy begins at the first seed."""
+        return {"base": self.base}

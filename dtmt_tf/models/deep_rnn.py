@@ -11,10 +11,11 @@ from dtmt_tf.cells import DeepTransitionCell, NematusGRUCell
 from dtmt_tf.config import ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
     AdditiveAttention,
+    ByShape,
     DecoderLevel,
     DeepReadout,
-    MatrixSeries,
     NormedAffine,
+    SeedSeries,
     StackedDecoderCell,
     StackedEncoder,
     TokenEmbedding,
@@ -105,11 +106,10 @@ class DeepRNN(RecurrentModel):
         training: TrainingConfig,
     ) -> None:
         self.config = config
-        normal = keras.initializers.RandomNormal(stddev=0.01)
-        plain = MatrixSeries(normal, 2 * training.seed)
-        matrices = MatrixSeries(
-            normal, 2 * training.seed + 1, square=keras.initializers.Orthogonal()
-        )
+        first, second, third = (SeedSeries(3 * training.seed + k) for k in range(3))
+        normal, orthogonal = keras.initializers.RandomNormal, keras.initializers.Orthogonal
+        plain = ByShape(normal(stddev=0.01, seed=first))
+        matrices = ByShape(normal(stddev=0.01, seed=second), square=orthogonal(seed=third))
         norms = {"use_layer_norm": config.use_layer_norm}
 
         def transition(

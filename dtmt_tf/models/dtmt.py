@@ -14,8 +14,8 @@ from dtmt_tf.layers import (
     DecoderCell,
     MultiHeadAdditiveAttention,
     Readout,
+    SeedSeries,
     TokenEmbedding,
-    UniformSeries,
 )
 from dtmt_tf.models.recurrent_model import RecurrentModel
 from dtmt_tf.settings import require, setting
@@ -113,7 +113,8 @@ class DTMT(RecurrentModel):
         training: TrainingConfig,
     ) -> None:
         self.config = config
-        initializer = UniformSeries(config.initializer_range, training.seed)
+        limit, seeds = config.initializer_range, SeedSeries(training.seed)
+        initializer = keras.initializers.RandomUniform(-limit, limit, seed=seeds)
         tied_softmax, tied_source = (
             config.tied_embeddings != "none",
             config.tied_embeddings == "all",

@@ -11,7 +11,8 @@ from keras import ops
 from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
     Affine,
-    MatrixSeries,
+    ByShape,
+    SeedSeries,
     TokenEmbedding,
     TransformerLayer,
     TransformerStack,
@@ -135,9 +136,9 @@ class Transformer(TranslationModel):
         super().__init__(name="transformer")
         self.config = config
         dim = config.model_dim
-        normal = keras.initializers.RandomNormal(stddev=dim**-0.5)
-        tables = MatrixSeries(normal, 2 * training.seed)
-        matrices = MatrixSeries(keras.initializers.GlorotUniform(), 2 * training.seed + 1)
+        seeds = [SeedSeries(2 * training.seed), SeedSeries(2 * training.seed + 1)]
+        tables = ByShape(keras.initializers.RandomNormal(stddev=dim**-0.5, seed=seeds[0]))
+        matrices = ByShape(keras.initializers.GlorotUniform(seed=seeds[1]))
 
         def embedding(
             name: str, vocab_size: int, use_bias: bool, tied_to: TokenEmbedding | None = None

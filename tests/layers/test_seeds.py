@@ -9,11 +9,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.layers import SeedStream
+from dtmt_tf.cells import LGRUCell
+from dtmt_tf.layers import ByShape, SeedSeries, SeedStream
 
 OTHER_PROCESS = """
 import json, keras
-from dtmt_tf.layers import SeedStream
+from dtmt_tf.cells import LGRUCell
+from dtmt_tf.layers import ByShape, SeedSeries, SeedStream
 stream = SeedStream((3, 5))
 seeds = [[int(part) for part in stream.next()] for _ in range(4)]
 mask = keras.random.dropout(keras.ops.ones((40,)), 0.5, seed=stream)
@@ -88,3 +90,25 @@ def test_another_process_draws_the_same():
     other_seeds, other_mask = json.loads(run.stdout.splitlines()[-1])
     assert [tuple(seed) for seed in other_seeds] == seeds
     np.testing.assert_array_equal(other_mask, expected)
+
+
+def test_initialisers_of_a_series_give_every_tensor_numbers_of_its_own():
+    def drawn(base, count=3):
+        initializer = keras.initializers.RandomUniform(-1, 1, seed=SeedSeries(base))
+        return [np.asarray(initializer((4, 4))) for _ in range(count)]
+
+    first, same, other = drawn(5), drawn(5), drawn(6)
+    np.testing.assert_array_equal(first, same)
+    assert len({float(each[0, 0]) for each in (*first, *other)}) == 6
+    plain = keras.random.uniform((4, 4), -1, 1, seed=5 * 10_007 + 2)
+    np.testing.assert_array_equal(first[1], plain)
+
+
+def test_a_cell_with_a_series_survives_its_config():
+    initializer = ByShape(keras.initializers.RandomNormal(seed=SeedSeries(3)), square="orthogonal")
+    cell = LGRUCell(4, initializer=initializer)
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(cell))
+    for each in (cell, copy):
+        each.build((None, 3))
+    np.testing.assert_array_equal(copy.kernel, cell.kernel)
+    assert np.any(cell.kernel.numpy()) and not np.any(cell.candidate_bias)
