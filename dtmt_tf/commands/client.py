@@ -44,7 +44,7 @@ def _parser() -> Parser:
     parser = Parser(
         "dtmt client",
         "Translate text line by line with a model that TensorFlow Serving serves: as many lines "
-        "out as in, in their order. README.md says how to start the server.",
+        "out as in, in their order. SERVING.md says how to start the server.",
         "dtmt client in.en -o out.de",
         "dtmt client --rest http://localhost:8501 < in.en > out.de",
     )

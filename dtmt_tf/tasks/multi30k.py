@@ -47,7 +47,7 @@ SHA256 = {
 
 MODEL = "dtmt_tied"
 DATA = DataConfig(source_vocab_size=6000, max_length=100, max_tokens_per_batch=1280)
-TRAINING = TrainingConfig(  # 12 epochs, read twice; see RESULTS.md for what else was tried
+TRAINING = TrainingConfig(  # 12 epochs, read twice; see EXPERIMENTS.md for what else was tried
     max_steps=5_000,
     label_smoothing=0.2,
     embedding_dropout_rate=0.2,

@@ -9,7 +9,7 @@ from pipelines.papers.paper import Paper, Row, Settings, Table
 
 MODULES = ("encoder", "query", "decoder")
 # Model and settings by family and preset. The small Transformer has the parameters of the small
-# DTMT#4 and rates and dropouts of its own, see RESULTS.md; the large one is the paper's.
+# DTMT#4 and rates and dropouts of its own, see EXPERIMENTS.md; the large one is the paper's.
 TRANSFORMER = (
     *("model.model_dim=256", "model.num_heads=8", "model.filter_dim=864", "model.pre_norm=true"),
     *("model.encoder_layers=4", "model.decoder_layers=4", "model.tied_embeddings=target"),
