@@ -28,6 +28,7 @@ def publish(run: Run, min_bleu: float | None = None, force: bool = False) -> Pat
     Raises:
         UserError: If the version is not published; it says why.
     """
+    run.check_trained()  # before anything is made
     with run.claimed():
         return _publish(run, min_bleu, force)
 

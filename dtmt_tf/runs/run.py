@@ -311,6 +311,11 @@ class Run:
             scored = {}
         return {"train", "validation", *self.corpus.sizes, *scored}
 
+    def check_trained(self) -> None:
+        """Raises a UserError if there is no checkpoint of it, or of a member."""
+        for run in self.members or [self]:
+            run.newest()
+
     def newest(self) -> Checkpoint:
         """Returns the newest checkpoint without its arrays.
 

@@ -73,6 +73,7 @@ def evaluate(run: Run, split: str) -> Scores:
             f"There is no {split} split, but {', '.join(run.corpus.sizes)}. "
             "data.test_source or data.extra_tests names more."
         )
+    run.check_trained()  # before anything is made
     with run.claimed():
         return _evaluate(run, split)
 
