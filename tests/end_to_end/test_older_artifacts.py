@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.export.translator import Translator
 from tests.end_to_end.conftest import LONG, ROOT
@@ -64,7 +65,7 @@ def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1):
     assert found["training"]["target_words"] == expected["training"]["target_words"]
     exported = Translator(run_0_1 / "custom" / "older" / "1")
     lines = (run_0_1 / "test.en").read_text().splitlines()
-    translations = [text.decode() for text in exported(lines)[0].numpy()]
+    translations = [text.decode() for text in exported(tf.constant(lines))[0].numpy()]
     assert translations == (work / "test.txt").read_text().splitlines()
 
 
@@ -72,6 +73,6 @@ def test_a_model_translates_as_it_did(tmp_path):
     folder = unpack("export-0.1", tmp_path)
     rows = [line.split("\t") for line in (folder / "exported.tsv").read_text().splitlines()]
     lines = (folder / "test.en").read_text().splitlines()
-    translations, scores = Translator(folder / "custom" / "older" / "1")(lines)
+    translations, scores = Translator(folder / "custom" / "older" / "1")(tf.constant(lines))
     assert [text.decode() for text in translations.numpy()] == [text for text, _ in rows]
     assert scores.numpy() == pytest.approx([float(score) for _, score in rows], abs=1e-3)
