@@ -117,7 +117,8 @@ def release(
 def weights_hash(model: TranslationModel) -> str:
     """Returns a hash of a model's weights, with their names and shapes."""
     result = hashlib.sha256()
-    for variable in sorted(model.variables, key=lambda each: each.path):
+    # the names of others, such as the states of seeds, depend on what else the process has built
+    for variable in sorted(model.trainable_variables, key=lambda each: each.path):
         array = np.ascontiguousarray(variable.numpy())
         result.update(f"{variable.path} {array.dtype} {array.shape}\n".encode())
         result.update(array.tobytes())

@@ -14,7 +14,8 @@ from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingCon
 from dtmt_tf.errors import UserError
 from dtmt_tf.export import Canary, Endpoints, Translator, latest_version, release
 from dtmt_tf.export.manifest import problems, read_manifest
-from dtmt_tf.models import TransformerConfig
+from dtmt_tf.export.release import weights_hash
+from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 from tests.export.test_model_card import SCORE, experiment_of
@@ -124,6 +125,14 @@ def test_the_same_weights_and_settings_make_no_new_version(endpoints, tmp_path, 
     assert names(tmp_path) == ["1"]
     forced = Canary(PAIRS, Scores(1.0, 1.0), force=True)  # and the version before is tried
     assert published(endpoints, tmp_path, forced) == tmp_path / "2"
+
+
+def test_a_model_that_is_built_again_has_the_same_weights():
+    config = DTMTConfig(8, 8, 2, encoder_depth=0, query_depth=0, decoder_depth=0)
+    first, again, other = (config.build(9, 9, TrainingConfig(seed=seed)) for seed in (1, 1, 2))
+    assert weights_hash(first) == weights_hash(again) != weights_hash(other)
+    again.trainable_variables[-1].assign_add(1e-6 * tf.ones_like(again.trainable_variables[-1]))
+    assert weights_hash(first) != weights_hash(again)
 
 
 def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):
