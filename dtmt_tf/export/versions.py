@@ -33,7 +33,10 @@ def latest_version(folder: Path) -> Path:
     """
     versions = live_versions(folder)
     if not versions:
-        raise UserError(f"{folder} holds no exported model. dtmt export makes one.")
+        raise UserError(
+            f"{folder} holds no exported model. To make it, run dtmt export with the --task and "
+            "--name of a trained run."
+        )
     return versions[-1]
 
 

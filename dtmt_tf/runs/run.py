@@ -107,7 +107,9 @@ class Run:
         """
         path = folder / "train" / "experiment.json"
         if not path.exists():
-            raise UserError(f"{folder} holds no run. dtmt train makes one.")
+            raise UserError(
+                f"{folder} holds no run. To make it, run dtmt train with its --task and --name."
+            )
         record = read_settings(path)
         values = record["settings"]
         if values["model_name"] not in MODELS:
