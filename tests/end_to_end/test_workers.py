@@ -43,10 +43,10 @@ DOOMED = """
 import os, signal, sys
 from dtmt_tf.training import TrainingStep
 call = TrainingStep.__call__
-def die(step, *arguments):
+def die(step, *arguments, **options):
     if int(step.optimizer.iterations.numpy()) == 13:
         os.kill(os.getpid(), signal.SIGKILL)
-    return call(step, *arguments)
+    return call(step, *arguments, **options)
 TrainingStep.__call__ = die
 from dtmt_tf.cli import run
 run("train", sys.argv[1:])
