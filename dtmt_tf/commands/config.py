@@ -27,7 +27,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt config",
         "Compare the settings of two runs or files (diff), or list all settings with their "
         "defaults, values and meanings as Markdown (table).",
-        "dtmt config diff saved_models/cldr_ende/a saved_models/cldr_ende/b",
+        "dtmt config diff saved_models/cldr_ende/a other.yaml",
         "dtmt config diff run.yaml saved_models/cldr_ende/a",
         "dtmt config table",
     )
