@@ -377,6 +377,7 @@ def training_commands():
         common.add_devices(parser)
         words = re.sub(r"\$([A-Z]+)", lambda match: variables[match[1]], line).split()
         options = parser.parse_args(words)
+        options.task = options.task or common.DEFAULT_TASK
         model = options.model or TASKS[options.task].model
         yield (options.task, options.name or model), options
 
