@@ -66,7 +66,7 @@ class Stop:
     def __enter__(self) -> Stop:
         self._end = time.monotonic() + self.max_seconds
         for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._hear)
         return self
 
