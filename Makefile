@@ -63,8 +63,8 @@ types: setup-dev
 
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make locks" $(UV) pip compile --quiet --universal --generate-hashes $(UPGRADE)
 locks: ## Pin what requirements*.txt allow, with hashes, for each Python; pins that still fit stay, but for UPGRADE=--upgrade.
-	for lock in locks/python3.11 locks/python3.12 locks/python3.13; do \
-	  version=$${lock#locks/python}; \
+	for lock in python3.11 python3.12 python3.13; do \
+	  version=$${lock#python}; \
 	  $(COMPILE) --python-version $$version requirements-dev.txt -o $$lock-dev.lock && \
 	  $(COMPILE) --python-version $$version requirements.txt -c $$lock-dev.lock -o $$lock.lock || exit 1; \
 	done  # what users get is what the tests had

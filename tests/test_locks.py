@@ -1,4 +1,4 @@
-"""The pinned versions of `locks/` fit the ranges of `requirements*.txt`, and each other."""
+"""The pinned versions of `python*.lock` fit the ranges of `requirements*.txt`, and each other."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 KINDS = ("", "-dev")
-LOCKS = [ROOT / "locks" / f"python{python}{kind}.lock" for python in PYTHONS for kind in KINDS]
+LOCKS = [ROOT / f"python{python}{kind}.lock" for python in PYTHONS for kind in KINDS]
 MAX_BYTES = 400_000
 MACHINES = ("x86_64", "aarch64")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -82,7 +82,7 @@ def test_each_python_that_is_supported_has_its_locks():
     )
     minors = range(int(supported[1]), int(supported[2]))
     assert PYTHONS == tuple(f"3.{minor}" for minor in minors)
-    assert sorted((ROOT / "locks").iterdir()) == sorted(LOCKS)
+    assert sorted(ROOT.glob("*.lock")) == sorted(LOCKS)
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
@@ -104,13 +104,13 @@ def test_a_lock_meets_the_requirements(path, machine):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_users_and_developers_have_the_same_versions(python):
-    users, developers = (pins(ROOT / "locks" / f"python{python}{kind}.lock") for kind in KINDS)
+    users, developers = (pins(ROOT / f"python{python}{kind}.lock") for kind in KINDS)
     assert users.items() <= developers.items()
 
 
 def test_the_pins_meet_what_the_packages_ask_of_each_other():
     # of those that are installed here as they are pinned, which is most
-    path = ROOT / "locks" / f"python{sys.version_info[0]}.{sys.version_info[1]}-dev.lock"
+    path = ROOT / f"python{sys.version_info[0]}.{sys.version_info[1]}-dev.lock"
     pinned, where = pins(path), environment(path)
     checked = []
     for package in metadata.distributions():
