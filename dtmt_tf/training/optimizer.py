@@ -22,9 +22,13 @@ class Reduced:
         averages: With `ema_decay`, the moving average of each weight: after update t, a share
             `min(decay, (1 + t) / (10 + t))` of the old average remains, so that the first weights
             are soon forgotten. Else empty.
+        apply_one: Of a subclass: updates weight number k and its moments by one of TensorFlow's
+            fused kernels, given (k, gradient, weight, rate, still), where `still` says that the
+            rate is 0 and the moments must stay as they are. Returns the operation.
     """
 
     iterations: Any
+    apply_one: Any
 
     def __init__(self, training: TrainingConfig, **options: Any) -> None:
         options["learning_rate"] = make_schedule(training)
@@ -53,7 +57,7 @@ class Reduced:
         """Updates one weight, its two moments and its average."""
         k = self._get_variable_index(variable)  # type: ignore[attr-defined]
         still = tf.equal(learning_rate, 0.0)
-        applied = self.apply(k, gradient, variable, learning_rate, still)
+        applied = self.apply_one(k, gradient, variable, learning_rate, still)
         if self.averages:
             step = tf.cast(self.iterations + 1, tf.float32)
             kept = tf.minimum(self.decay, (1 + step) / (10 + step))
@@ -64,21 +68,6 @@ class Reduced:
             share = tf.where(still, 0.0, 1 - kept)
             change = tf.math.multiply_no_nan(new - old, share)
             tf.raw_ops.AssignAddVariableOp(resource=average, value=change)
-
-    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
-        """Updates weight number k and its moments by one of TensorFlow's fused kernels.
-
-        Args:
-            k: Its place among the weights.
-            gradient: Of the weight.
-            variable: The weight.
-            rate: Learning rate.
-            still: Whether that is 0, and the moments must stay as they are.
-
-        Returns:
-            The operation.
-        """
-        raise NotImplementedError
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
         return grads_and_vars
@@ -99,8 +88,8 @@ class ReducedAdam(Reduced, keras.optimizers.Adam):
             epsilon=training.adam_epsilon,
         )
 
-    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
-        """See `Reduced.apply`."""
+    def apply_one(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
+        """See `Reduced`."""
         step = tf.cast(self.iterations + 1, tf.float32)
         return tf.raw_ops.ResourceApplyAdam(
             var=handle(variable),
@@ -126,8 +115,8 @@ class ReducedAdadelta(Reduced, keras.optimizers.Adadelta):
     def __init__(self, training: TrainingConfig) -> None:
         super().__init__(training, rho=training.adadelta_rho, epsilon=training.adadelta_epsilon)
 
-    def apply(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
-        """See `Reduced.apply`."""
+    def apply_one(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
+        """See `Reduced`."""
         return tf.raw_ops.ResourceApplyAdadelta(
             var=handle(variable),
             accum=handle(self._accumulated_grads[k]),

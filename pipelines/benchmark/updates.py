@@ -189,7 +189,8 @@ class Updates:
 
         @tf.function
         def apply() -> None:
-            self.step.strategy.run(lambda: optimizer.apply(gradients, weights))
+            rate = optimizer.learning_rate
+            self.step.strategy.run(lambda: optimizer.update(gradients, weights, rate))
 
         return seconds_of(apply, TIMES)
 

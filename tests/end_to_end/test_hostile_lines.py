@@ -53,14 +53,19 @@ def hostile(random_, normal):
     return "".join(random_.choices(characters + random_.choice(["", "12 "]), k=length)).encode()
 
 
+def long_lines(normal, length):
+    """Lines of a kind that few expect, that many characters each."""
+    words = " ".join(normal[:1] * length)
+    return [words[:length], "x" * length, "7" * length, "🙂 " * (length // 2), "\n" * length]
+
+
 @pytest.fixture(scope="module")
 def answers(workshop):
     """Normal lines, where they stand in each batch, and what the C++ session says."""
     random_ = random.Random(7)
     normal = (workshop.folder / "test.source").read_text().splitlines()
     lines = [hostile(random_, normal) for _ in range(COUNT)]
-    long = [" ".join(normal[:1] * 500), "x" * 10_000, "7" * 10_000, "🙂 " * 5000, "\n" * 10_000]
-    for line in long:
+    for line in long_lines(normal, 1000):
         lines[random_.randrange(COUNT)] = line.encode()
     batches, places = [], []
     for start in range(0, COUNT, BATCH):

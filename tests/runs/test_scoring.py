@@ -17,6 +17,7 @@ CORPUS = [
     *("data.train_source=train.en", "data.train_target=train.de"),
 ]
 VALIDATION = ["data.validation_source=dev.en", "data.validation_target=dev.de"]
+SMALL = ["data.source_vocab_size=14"]
 TEST = ["data.test_source=final.en", "data.test_target=final.de"]
 
 
@@ -94,7 +95,7 @@ def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
 def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(corpus, monkeypatch):
     for side in ("en", "de"):
         (corpus / f"final.{side}").write_text("".join(f"word {k}\n" for k in range(12)))
-    run = run_of("custom", corpus, *CORPUS, *TEST, "decoding.batch_size=2")
+    run = run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "decoding.batch_size=2")
     model = SimpleNamespace(variables=[tf.Variable(1.0)], parameter_counts=lambda: {"all": 1})
     asked = []
 
