@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dtmt_tf.caller import COMMANDS
+from dtmt_tf.errors import hint
 
 
 def main() -> NoReturn:
@@ -53,6 +53,5 @@ def overview() -> str:
 
 def unknown(name: str) -> str:
     """Returns what to say of a command that there is not."""
-    guess = difflib.get_close_matches(name, COMMANDS, 1)
-    hint = f"Did you mean {guess[0]!r}?" if guess else f"There are {', '.join(COMMANDS)}."
-    return f"Unknown command {name!r}. {hint}"
+    near = hint(name, COMMANDS, f"There are {', '.join(COMMANDS)}.")
+    return f"Unknown command {name!r}. {near}"

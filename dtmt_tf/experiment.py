@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import types
 import typing
@@ -21,7 +20,7 @@ from dtmt_tf.config import (
     Task,
     TrainingConfig,
 )
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint
 from dtmt_tf.languages import check_language
 from dtmt_tf.settings import about
 from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
@@ -190,9 +189,8 @@ def _kind(key: str, sections: Mapping[str, Any]) -> Any:
     """
     known = [f"{s}.{item.name}" for s in sections for item in dataclasses.fields(sections[s])]
     if key not in known:
-        guess = difflib.get_close_matches(key, known, 1)
-        hint = f" Did you mean {guess[0]!r}?" if guess else " --show-config lists them all."
-        raise UserError(f"Unknown setting {key!r}.{hint}")
+        near = hint(key, known, "--show-config lists them all.")
+        raise UserError(f"Unknown setting {key!r}. {near}")
     section_name, _, name = key.partition(".")
     return typing.get_type_hints(type(sections[section_name]))[name]
 

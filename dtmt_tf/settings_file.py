@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint
 
 TASK, MODEL_NAME = "task", "model_name"
 NAMES = TASK, MODEL_NAME
@@ -80,9 +79,8 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         elif "." in name:
             _add(entries, name, value, place)
         else:
-            guess = difflib.get_close_matches(name, [*NAMES, *sections], 1)
-            known = f"Did you mean {guess[0]!r}?" if guess else f"There are {', '.join(sections)}."
-            raise UserError(f"{place}: unknown section {name!r}. {known}")
+            near = hint(name, [*NAMES, *sections], f"There are {', '.join(sections)}.")
+            raise UserError(f"{place}: unknown section {name!r}. {near}")
     return SettingsFile(path, names, tuple(entries.values()))
 
 

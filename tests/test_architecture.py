@@ -56,7 +56,7 @@ ALLOWED = {
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file"),
     },
-    "cli": {"caller", "commands"},
+    "cli": {"caller", "commands", "errors"},
 }
 # Rooms that know no framework but Keras: no tensorflow, no numpy.
 KERAS_ALONE = {"cells", "layers", "models"}

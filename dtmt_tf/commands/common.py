@@ -14,7 +14,7 @@ from typing import NoReturn
 from dtmt_tf import caller
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import Task
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint
 from dtmt_tf.experiment import Experiment, resolve
 from dtmt_tf.files import is_of_full_disk
 
@@ -206,7 +206,8 @@ def check_range(args: argparse.Namespace, name: str, least: float, most: float) 
 
 def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
     if name not in choices:
-        raise UserError(f"Unknown {kind} {name!r}. Choose one of {', '.join(choices)}.")
+        near = hint(name, choices, f"Choose one of {', '.join(choices)}.")
+        raise UserError(f"Unknown {kind} {name!r}. {near}")
     return choices[name]
 
 

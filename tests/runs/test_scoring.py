@@ -8,7 +8,7 @@ import tensorflow as tf
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.runs import Run, evaluate, score, scoring
+from dtmt_tf.runs import Run, evaluate, publishing, score, scoring
 from dtmt_tf.tasks import TASKS
 
 LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
@@ -126,3 +126,16 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     stop = False
     evaluate(run, "test")
     assert len(asked) == 12
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"pairs": []}', '{"pairs": [["a", " "]]}'])
+def test_samples_that_can_not_be_read_are_chosen_anew(damage, corpus, caplog):
+    run = run_of("custom", corpus, *CORPUS)
+    run.work.mkdir(parents=True)
+    path = run.work / "samples.json"
+    path.write_text(damage)
+    assert set(publishing._samples(run)) == {("one", "ONE"), ("two", "TWO")}
+    assert f"{path} is damaged" in caplog.text
+    caplog.clear()
+    assert publishing._samples(run) == run.samples()
+    assert not caplog.text
