@@ -119,6 +119,12 @@ class DataConfig(Section):
         """Returns how many pairs of a length one micro-batch holds."""
         return self.sentences_per_batch or max(1, self.max_tokens_per_batch // length)
 
+    @property
+    def batch_limit(self) -> str:
+        """What one micro-batch holds, in words."""
+        sentences = self.sentences_per_batch
+        return f"{sentences:,} sentences" if sentences else f"{self.max_tokens_per_batch:,} tokens"
+
 
 def _rate(default: float, meaning: str) -> Any:
     """Returns the field of a share of what there is, never all of it."""
@@ -281,7 +287,12 @@ class DecodingConfig(Section):
     section = "decoding"
 
     beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=1000)
-    length_penalty: float = setting(0.6, "alpha of ((5 + L) / 6)^alpha", at_least=0, at_most=10)
+    length_penalty: float = setting(
+        0.6, "alpha of ((c + L) / (c + 1))^alpha", at_least=0, at_most=10
+    )
+    length_offset: float = setting(
+        5.0, "c of the same; 0 with alpha 1: score divided by length", at_least=0, at_most=1000
+    )
     extra_length: int = setting(
         50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
     )

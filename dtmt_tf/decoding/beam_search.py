@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.length_penalty import length_penalty
 
 MINUS_INFINITY = -1e30  # stays finite in sums
 CHUNK = 32  # scores whose largest stands for them all at first
 
 Step = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
+Penalty = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Hypotheses(NamedTuple):
@@ -44,6 +47,7 @@ def beam_search(
     *,
     beam_size: int,
     alpha: float,
+    offset: float = DecodingConfig.length_offset,
     eos_id: int,
     prefixes: tf.Tensor | None = None,
     wanted: int | tf.Tensor | None = None,
@@ -66,7 +70,8 @@ def beam_search(
             from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
         max_lengths: Most sub-tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
         beam_size: Hypotheses kept, K. 1 is greedy.
-        alpha: Length penalty.
+        alpha: Exponent of the length penalty.
+        offset: Its c, see `length_penalty`.
         eos_id: Id that ends a hypothesis.
         prefixes: Tokens that every hypothesis of a sentence begins with, `[B, P]` int32, padded
             with 0 at the end, fewer than `max_lengths`; none by default.
@@ -78,6 +83,7 @@ def beam_search(
     """
     candidates = 2 * beam_size if beam_size > 1 else 1
     wanted = beam_size if wanted is None else wanted
+    penalty = functools.partial(length_penalty, alpha=alpha, offset=offset)
     batch = tf.shape(max_lengths)[0]
     size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
     hidden, memory = state
@@ -116,7 +122,7 @@ def beam_search(
             b.finished,
             Hypotheses(
                 ids,
-                tf.where(possible, totals / length_penalty(time, alpha), MINUS_INFINITY),
+                tf.where(possible, totals / penalty(time), MINUS_INFINITY),
                 totals,
                 tf.where(possible, time, 0),
             ),
@@ -126,7 +132,7 @@ def beam_search(
         beams = b._replace(
             state=(hidden, memory), ids=new_ids, log_probs=log_probs, finished=finished
         )
-        done = _settled(beams, alpha, wanted) | (time >= b.max_lengths)
+        done = _settled(beams, penalty, wanted) | (time >= b.max_lengths)
         return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
                                lambda: (beams, results)))  # fmt: skip
 
@@ -137,7 +143,7 @@ def beam_search(
                 all_rows, rows, tf.boolean_mask(new, done)
             ),
             results,
-            _ranked(beams, alpha),
+            _ranked(beams, penalty),
         )
         stay = tf.where(~done)[:, 0]
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, stay), beams), results
@@ -207,18 +213,18 @@ def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     return top, tf.gather(best, where // CHUNK, batch_dims=1) * CHUNK + where % CHUNK
 
 
-def _settled(b: _Beams, alpha: float, wanted: int | tf.Tensor) -> tf.Tensor:
+def _settled(b: _Beams, penalty: Penalty, wanted: int | tf.Tensor) -> tf.Tensor:
     """Whether nothing alive can still be among a sentence's best that are wanted, `[b]`."""
     filled = (b.finished.lengths > 0) & (tf.range(tf.shape(b.log_probs)[1]) < wanted)
     worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
-    bound = b.log_probs[:, 0] / length_penalty(b.max_lengths, alpha)
+    bound = b.log_probs[:, 0] / penalty(b.max_lengths)
     return tf.reduce_any(filled, axis=1) & (worst > bound)
 
 
-def _ranked(b: _Beams, alpha: float) -> Hypotheses:
+def _ranked(b: _Beams, penalty: Penalty) -> Hypotheses:
     """The finished hypotheses, or those alive where nothing finished."""
     alive = tf.where(b.log_probs > MINUS_INFINITY / 2, b.max_lengths[:, None], 0)
-    alive_scores = b.log_probs / length_penalty(b.max_lengths, alpha)[:, None]
+    alive_scores = b.log_probs / penalty(b.max_lengths)[:, None]
     none = tf.reduce_all(tf.equal(b.finished.lengths, 0), axis=1, keepdims=True)
     lengths = tf.where(none, alive, b.finished.lengths)
     ids = tf.where(none[:, :, None], b.ids, b.finished.ids)

@@ -78,6 +78,7 @@ def make_search(
                 tf.gather(max_lengths, rows),
                 beam_size=decoding.beam_size,
                 alpha=decoding.length_penalty,
+                offset=decoding.length_offset,
                 eos_id=eos_id,
                 prefixes=None if prefixes is None else tf.gather(prefixes, rows),
                 wanted=wanted,

@@ -16,7 +16,7 @@ from dtmt_tf.settings import about
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
-_SEARCH = ("precision", "beam_size", "length_penalty", "extra_length")
+_SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length")
 
 
 def model_card(

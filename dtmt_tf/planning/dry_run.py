@@ -55,15 +55,10 @@ def dry_run(experiment: Experiment) -> str:
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
-    batches = (
-        f"batches of {data.sentences_per_batch:,} sentences"
-        if data.sentences_per_batch
-        else f"batches of {data.max_tokens_per_batch:,} padded tokens"
-    )
     lines += [
         "  (the last two for the worst bucket; smaller activations come on top)",
         "",
-        f"{batches} for each replica and accumulation step",
+        f"a batch of {data.batch_limit} for each replica and accumulation step",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
         "  sentences        " + " ".join(f"{data.batch_size(bound):>5}" for bound in bounds[::4]),
         f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",

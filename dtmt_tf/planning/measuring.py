@@ -114,10 +114,9 @@ def report(
 ) -> str:
     """Returns a table of what was measured, and the hours that follow from it."""
     data, training = experiment.data, experiment.training
-    tokens, batches = data.max_tokens_per_batch, batches_an_update(experiment)
+    limit, batches = data.batch_limit, batches_an_update(experiment)
     lines = [
-        f"measured here: the batch of one replica, {tokens:,} tokens, in pieces: "
-        f"{measurement.pieces}",
+        f"measured here: the batch of one replica, {limit}, in pieces: {measurement.pieces}",
         "  sentences    seconds an update    target words/s    MFLOP/word    GFLOP/s",
     ]
     for one in measurement.updates:
@@ -128,7 +127,11 @@ def report(
             f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
         )
     ordinary = measurement.updates[-1]
-    words = training.max_steps * batches * tokens * FILL
+    words_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target words"
+    if data.sentences_per_batch:
+        words_a_batch = data.sentences_per_batch * LENGTH
+        filled = f"{LENGTH} target words in each"
+    words = training.max_steps * batches * words_a_batch
     hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
     if devices:
         number, rate = devices
@@ -136,8 +139,7 @@ def report(
     lines += [
         f"  peak memory of the process {measurement.peak:.1f} GiB",
         "",
-        f"{training.max_steps:,} updates of {batches} x {tokens:,} tokens, "
-        f"{FILL:.0%} of them target words: {words:.2e} words",
+        f"{training.max_steps:,} updates of {batches} x {limit}, {filled}: {words:.2e} words",
     ]
     lines += [f"  {name:<44} {seconds / 3600:>12,.1f} hours" for name, seconds in hours]
     return "\n".join([*lines, "  (validation comes on top)"])

@@ -2,14 +2,13 @@
 
 Otherwise than there:
 
-- validation is newstest2016, which TFDS has, not newstest2013 (BLEU stops training, not entropy);
-  `data.validation_source` and `data.validation_target` name other files, `data.extra_tests` more
-  tests, such as their newstest2014 and 2015;
+- validation is newstest2016, which TFDS has, not newstest2013; `data.validation_source` and
+  `data.validation_target` name other files, `data.extra_tests` more tests, such as their
+  newstest2014 and 2015;
 - SentencePiece makes 90,000 joint sub-words of raw text, in place of 90,000 merges of truecased
-  tokens;
-- sentences of more than 50 sub-words, which training leaves out, are translated in parts;
-- a batch holds 80 sentences where they are longest, and more where they are shorter;
-- scores are divided by ((5 + length) / 6), not by the length.
+  tokens; to train on tokens, truecase them before and name the files (`data.corpus=files`);
+- sentences of 50 and more sub-words, which training leaves out, are translated in parts;
+- <unk> may be predicted, and hypotheses that end take no place from those that go on.
 """
 
 from dtmt_tf.config import DataConfig, DecodingConfig, Task, TrainingConfig
@@ -17,7 +16,7 @@ from dtmt_tf.config import DataConfig, DecodingConfig, Task, TrainingConfig
 TASK = Task(
     name="wmt17_ende",
     description="WMT17 English-German, as Miceli Barone et al. (2017) train their deep models",
-    model="dtmt4",
+    model="rnn_bideep4x2",  # their best
     data=DataConfig(
         source_language="en",
         target_language="de",
@@ -26,23 +25,28 @@ TASK = Task(
         joint_vocabulary=True,
         source_vocab_size=90_000,
         target_vocab_size=90_000,
-        max_length=50,
-        max_tokens_per_batch=80 * 50,
+        max_length=50,  # with <eos>: fewer than 50 sub-words
+        sentences_per_batch=80,
     ),
     training=TrainingConfig(
         max_steps=1_000_000,  # patience ends it before
         label_smoothing=0.0,
+        loss_unit="sentences",
         embedding_dropout_rate=0.0,
         output_dropout_rate=0.0,
         candidate_dropout_rate=0.0,
-        learning_rate=1e-4,  # from the first to the last update
-        schedule_replicas=1,
-        schedule_decay_start=1_000_000,
-        schedule_decay_end=2_000_000,
+        schedule="constant",
+        learning_rate=1e-4,
         adam_epsilon=1e-8,
         clip_norm=1.0,
         validation_steps=10_000,
         patience=10,
+        stop_on="cross_entropy",  # the best BLEU then says which weights translate
     ),
-    decoding=DecodingConfig(beam_size=12, length_penalty=1.0),
+    decoding=DecodingConfig(
+        beam_size=12,
+        length_penalty=1.0,
+        length_offset=0.0,  # scores are divided by the length
+        extra_length=150,  # at most 200 sub-words
+    ),
 )

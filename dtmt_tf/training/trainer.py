@@ -33,8 +33,9 @@ logger = logging.getLogger(__name__)
 
 LOWER_RATE = 0.5  # after `max_bad_steps`
 SMALLER = (
-    "Halve data.max_tokens_per_batch and double training.accumulation_steps: an update reads as "
-    "much, in less memory. Or lower data.max_length."
+    "Halve data.max_tokens_per_batch (or data.sentences_per_batch, if that is set) and double "
+    "training.accumulation_steps: an update reads as much, in less memory. Or lower "
+    "data.max_length."
 )
 FIXED = "training.optimizer"  # what no change is allowed of: its state would be another's
 BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}

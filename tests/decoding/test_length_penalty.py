@@ -19,5 +19,17 @@ def test_any_shape_equals_the_reference(alpha):
     np.testing.assert_allclose(result, ref.length_penalty(lengths, alpha), rtol=1e-6)
 
 
+def test_without_offset_and_with_alpha_one_it_is_the_length():
+    lengths = np.arange(1, 301)
+    np.testing.assert_array_equal(length_penalty(tf.constant(lengths), 1.0, 0.0), lengths)
+
+
+@pytest.mark.parametrize("offset", [0.0, 2.5])
+def test_any_offset_equals_the_reference(offset):
+    lengths = np.arange(1, 301)
+    expected = ref.length_penalty(lengths, 0.7, offset)
+    np.testing.assert_allclose(length_penalty(lengths, 0.7, offset), expected, rtol=1e-6)
+
+
 def test_zero_leaves_log_probabilities_as_they_are():
     np.testing.assert_array_equal(length_penalty(tf.range(1, 50), 0.0), np.ones(49))

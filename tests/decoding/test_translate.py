@@ -106,14 +106,16 @@ def test_search_uses_the_settings_and_normalises_logits(subwords):
         previous = prefix[-1] if prefix else 0
         return ref.log_softmax(toy.table[word].astype(np.float64) + toy.echo[previous])
 
-    for beam, alpha, extra in ((1, 0.0, 0), (3, 1.0, 4), (4, 0.6, 12)):
+    rows = ((1, 0.0, 5.0, 0), (3, 1.0, 5.0, 4), (4, 0.6, 5.0, 12), (4, 1.0, 0.0, 12))
+    for beam, alpha, offset, extra in rows:
         settings = {"beam_size": beam, "length_penalty": alpha, "extra_length": extra}
+        settings["length_offset"] = offset
         decoding = DecodingConfig(**settings)
         search = make_search(toy.encode, toy.decode_step, decoding, EOS_ID)
         padded = tf.constant([[*source, 0, 0, 0]])
         result = search(padded)
         expected = ref.beam_search(
-            log_prob_fn, len(source), beam, alpha, subwords.size, EOS_ID, extra=extra
+            log_prob_fn, len(source), beam, alpha, subwords.size, EOS_ID, extra, offset=offset
         )
         ids, log_p, score = expected[0]
         assert result.ids.shape == (1, beam, len(source) + extra)

@@ -23,7 +23,10 @@ SCORE = {
 }
 
 
-SEARCH = {"precision": "float32", "beam_size": 4, "length_penalty": 0.6, "extra_length": 50}
+SEARCH = {
+    **{"precision": "float32", "beam_size": 4, "length_penalty": 0.6, "length_offset": 5.0},
+    "extra_length": 50,
+}
 
 
 def experiment_of(*overrides, task=TASK):
@@ -172,7 +175,7 @@ def test_scores_of_another_model_are_marked(change):
     assert (
         "- test: scored with other settings than this export: "
         f"precision {search['precision']}, beam size {search['beam_size']}, "
-        f"length penalty 0.6, extra length 50; mean of updates {updates}"
+        f"length penalty 0.6, length offset 5.0, extra length 50; mean of updates {updates}"
     ) in text
     assert "validation: scored" not in text
 
@@ -210,8 +213,8 @@ def test_the_text_says_what_the_model_is():
     assert section(card, "Limits").splitlines() == [
         "- at most 1,280 lines of a request; other requests are refused",
         "- longest part: 100",
-        "- Fixed at export: precision float32, beam size 4, length penalty 0.6, extra length 50. "
-        "A translation can have `extra length` more sub-words than its source.",
+        "- Fixed at export: precision float32, beam size 4, length penalty 0.6, length offset 5.0, "
+        "extra length 50. A translation can have `extra length` more sub-words than its source.",
     ]
     training = section(card, "How it was trained")
     assert f"```\n{card['command']}\n```" in training

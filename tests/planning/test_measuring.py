@@ -12,6 +12,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning import measuring, processes, random_ids
+from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.planning.measuring import Measured, Measurement
 from dtmt_tf.tasks import TASKS
 
@@ -104,6 +105,18 @@ def test_hours_follow_from_updates_words_and_rates():
         "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words",
         "10 devices of 100 target words/s 76.8 hours",
     }
+
+
+def test_a_batch_of_sentences_is_planned_by_sentences(made):
+    sentences = experiment("dtmt1", "data.sentences_per_batch=3")
+    measurement = measuring.measure(sentences, 1)
+    assert [(one.sentences, one.length) for one in measurement.updates] == [(3, 32), (3, 24)]
+    text = measuring.report(sentences, measurement, (10, 100.0))
+    assert "measured here: the batch of one replica, 3 sentences, in pieces: 1" in text
+    # 300,000 updates of 8 batches of 3 sentences of 24 words are 172,800,000
+    assert "updates of 8 x 3 sentences, 24 target words in each: 1.73e+08 words" in text
+    assert "    48.0 hours" in text  # 1,000 words a second
+    assert "a batch of 3 sentences for each replica" in dry_run(sentences)
 
 
 @pytest.mark.parametrize(("pieces", "words"), [(1, "1.42e+07"), (4, "5.70e+07")])

@@ -163,12 +163,14 @@ def clip_by_global_norm(grads, max_norm):
     return [g * scale for g in grads], norm
 
 
-def length_penalty(length, alpha):
+def length_penalty(length, alpha, offset=5.0):
     """GNMT length penalty; `length` counts the generated tokens with <eos>."""
-    return ((5.0 + length) / 6.0) ** alpha
+    return ((offset + length) / (offset + 1.0)) ** alpha
 
 
-def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, max_len=None):
+def beam_search(
+    log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, max_len=None, offset=5.0
+):
     """Beam search for one sentence, by the rules of the authors' released code; 1 is greedy.
 
     Each step takes the best 2 * beam continuations of the living hypotheses. Of these, the best
@@ -188,6 +190,7 @@ def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, m
         eos: Id of <eos>.
         extra: Tokens allowed beyond `source_length`.
         max_len: Overrides `source_length + extra`.
+        offset: Of the length penalty.
 
     Returns:
         Finished hypotheses `(ids with <eos>, log p, score)`, best score first; if there is none,
@@ -206,17 +209,19 @@ def beam_search(log_prob_fn, source_length, beam, alpha, vocab, eos, extra=50, m
         best = sorted(continuations, key=lambda item: -item[1])[: 2 * beam if beam > 1 else 1]
         for ids, log_p in best:
             if ids[-1] == eos:
-                finished.append((ids, log_p, log_p / length_penalty(length, alpha)))
+                finished.append((ids, log_p, log_p / length_penalty(length, alpha, offset)))
         finished = sorted(finished, key=lambda item: -item[2])[:beam]
         alive = [item for item in best if item[0][-1] != eos][:beam]
         if not alive:
             break
-        bound = alive[0][1] / length_penalty(max_len, alpha)
+        bound = alive[0][1] / length_penalty(max_len, alpha, offset)
         if finished and finished[-1][2] > bound:
             break
     if finished:
         return finished
-    return [(ids, log_p, log_p / length_penalty(len(ids), alpha)) for ids, log_p in alive[:1]]
+    return [
+        (ids, log_p, log_p / length_penalty(len(ids), alpha, offset)) for ids, log_p in alive[:1]
+    ]
 
 
 def exhaustive_search(log_prob_fn, vocab, eos, max_len, alpha):

@@ -5,7 +5,7 @@ import pytest
 from dtmt_tf.config import DataConfig, TrainingConfig
 from dtmt_tf.data.own_files import named_files
 from dtmt_tf.experiment import resolve
-from dtmt_tf.models import MODELS
+from dtmt_tf.models import MODELS, DeepRNNConfig
 from dtmt_tf.planning.dry_run import dry_run
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import make_schedule
@@ -17,7 +17,7 @@ RATES = {
     "wmt14_ende": {0: 1e-4, 200: 4.5e-4, 400: 8e-4, 25_000: 8e-4, 50_000: 4.595e-4,
                    100_000: 1.516e-4, 150_000: 5e-5},
     "wmt14_enfr": {0: 1e-4, 200: 4.5e-4, 400: 8e-4, 50_000: 8e-4, 375_000: 5e-5},
-    "wmt17_ende": {0: 1e-4, 1: 1e-4, 50_000: 1e-4, 999_999: 1e-4},
+    "wmt17_ende": {0: 1e-4, 1: 1e-4, 50_000: 1e-4, 2_000_000: 1e-4},
     "wmt17_zhen": {0: 8.75e-5, 4000: 7e-4, 100_000: 1.13e-4},
 }  # fmt: skip
 
@@ -60,7 +60,6 @@ def test_corpus_languages_vocabulary_and_length_are_the_papers(task, expected):
         ("nist_zhen", 2, 4096),
         ("wmt14_ende", 8, 4096),
         ("wmt14_enfr", 8, 4096),
-        ("wmt17_ende", 1, 4000),
         ("wmt17_zhen", 8, 4096),
     ],
 )
@@ -100,11 +99,19 @@ def test_optimiser_search_and_validation_are_the_papers(task):
 
 
 def test_nematus_settings_are_those_of_miceli_barone():
-    training, decoding = TASKS["wmt17_ende"].training, TASKS["wmt17_ende"].decoding
+    task = TASKS["wmt17_ende"]
+    training, decoding = task.training, task.decoding
     adam = training.adam_beta_1, training.adam_beta_2, training.adam_epsilon, training.clip_norm
     assert adam == (0.9, 0.999, 1e-8, 1.0)
+    assert (task.replicas, task.data.batch_size(8), task.data.batch_size(50)) == (1, 80, 80)
+    assert (training.loss_unit, training.schedule) == ("sentences", "constant")
     assert (training.validation_steps, training.patience) == (10_000, 10)
-    assert (decoding.beam_size, decoding.length_penalty) == (12, 1.0)
+    assert training.stop_on == "cross_entropy"
+    assert (training.average, training.average_count) == ("best", 1)  # by BLEU
+    search = decoding.beam_size, decoding.length_penalty, decoding.length_offset
+    assert search == (12, 1.0, 0.0)
+    assert task.data.max_length + decoding.extra_length == 200
+    assert isinstance(MODELS[task.model], DeepRNNConfig)
 
 
 def test_nist_reads_the_users_files_and_scores_them_without_case():
