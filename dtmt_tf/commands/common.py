@@ -58,7 +58,7 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         type=Path,
         metavar="DIR",
         default=os.environ.get(DATA_DIR_VARIABLE),
-        help="folder of data sets; missing ones are downloaded "
+        help="folder of data sets; missing ones are downloaded to ~/.cache/dtmt_tf "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )
 

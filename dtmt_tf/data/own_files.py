@@ -15,7 +15,7 @@ from dtmt_tf.data.known_texts import KnownTexts
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of, is_marked, unmarked_lines
 from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
 from dtmt_tf.data.request import Request
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint
 
 Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
 
@@ -87,8 +87,16 @@ def find_file(
             path = folder / (name + suffix)
             if path.is_file():
                 return path
-    places = f"here or below {data_dir}" if data_dir else "here; --data-dir names another place"
-    raise UserError(f"{name} was not found, {places}.\n{task.unavailable}".rstrip())
+    where = f", here or below {data_dir}" if data_dir else ", here; --data-dir names another place"
+    near = hint(Path(name).name, _names_beside(name, data_dir))
+    found = f"{name} was not found{'' if Path(name).is_absolute() else where}. {near}".rstrip()
+    raise UserError(f"{found}\n{task.unavailable}".rstrip())
+
+
+def _names_beside(name: str, data_dir: Path | None) -> list[str]:
+    """Returns the names of the files in the folders where a file was looked for."""
+    folders = [folder / Path(name).parent for folder in (Path(), *([data_dir] if data_dir else []))]
+    return [path.name for folder in folders if folder.is_dir() for path in folder.iterdir()]
 
 
 def _checked_files(files: Mapping[str, Files], known: KnownTexts) -> tuple[dict[str, Split], Facts]:
