@@ -26,6 +26,8 @@ class GatedCell(AbstractRNNCell):
         units: Size of the state, H. Positive.
         update_offset: What the update gate's offset starts from; below 0 the cell keeps more of
             its state at first.
+        use_bias: Whether there are biases: of the gates, where they have no norm, and of the
+            candidate.
         **kwargs: See `AbstractRNNCell`.
     """
 
@@ -34,13 +36,18 @@ class GatedCell(AbstractRNNCell):
     num_state_projections: int
     use_candidate_bias = True
 
-    def __init__(self, units: int, *, update_offset: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, units: int, *, update_offset: float = 0.0, use_bias: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(units, **kwargs)
         self.update_offset = update_offset
+        self.use_bias = use_bias
+        self.use_candidate_bias = use_bias and self.use_candidate_bias
         self.gates = Gates(
             units,
             self.num_gates,
             use_layer_norm=self.use_layer_norm,
+            use_bias=use_bias,
             initializer=self.initializer,
             first_offsets=[0.0, update_offset, *[0.0] * (self.num_gates - 2)],  # r, z, ...
             name="gates",
@@ -109,4 +116,8 @@ class GatedCell(AbstractRNNCell):
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal cell."""
-        return {**super().get_config(), "update_offset": self.update_offset}
+        return {
+            **super().get_config(),
+            "update_offset": self.update_offset,
+            "use_bias": self.use_bias,
+        }

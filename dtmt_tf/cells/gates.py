@@ -23,6 +23,7 @@ class Gates(keras.layers.Layer):
         units: Size of one gate, H.
         count: Number of gates, G.
         use_layer_norm: Whether to normalise.
+        use_bias: Whether gates without norm have a bias.
         initializer: Initialiser of the plain biases.
         first_offsets: What each gate's offset, or bias, starts from; 0 by default.
 
@@ -39,6 +40,7 @@ class Gates(keras.layers.Layer):
         count: int,
         *,
         use_layer_norm: bool,
+        use_bias: bool = True,
         initializer: Any,
         first_offsets: Sequence[float] | None = None,
         **kwargs: Any,
@@ -47,11 +49,12 @@ class Gates(keras.layers.Layer):
         self.units = units
         self.count = count
         self.use_layer_norm = use_layer_norm
+        self.use_bias = use_bias
         self.initializer = keras.initializers.get(initializer)
         self.first_offsets = list(first_offsets or [0.0] * count)
 
     def build(self, values_shape: Any = None) -> None:
-        """Creates gain and offset, or the biases, `[G, H]`."""
+        """Creates gain and offset, or the biases, `[G, H]`, if any."""
         shape = (self.count, self.units)
         plain = keras.initializers.Zeros() if self.use_layer_norm else self.initializer
 
@@ -61,7 +64,7 @@ class Gates(keras.layers.Layer):
         if self.use_layer_norm:
             self.gain = self.add_weight(name="gain", shape=shape, initializer="ones")
             self.offset = self.add_weight(name="offset", shape=shape, initializer=initializer)
-        else:
+        elif self.use_bias:
             self.bias = self.add_weight(name="bias", shape=shape, initializer=initializer)
 
     def call(self, values: Any) -> list[Any]:
@@ -71,6 +74,6 @@ class Gates(keras.layers.Layer):
             centred = values - ops.mean(values, axis=-1, keepdims=True)
             variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
             values = centred * ops.rsqrt(variance + LAYER_NORM_EPSILON) * self.gain + self.offset
-        else:
+        elif self.use_bias:
             values = values + self.bias
         return ops.unstack(ops.sigmoid(values), self.count, axis=1)

@@ -25,8 +25,9 @@ class LAUCell(GatedCell):
         h' = ((1 - z) * h + z * dropout(c)) * (1 - g) + g * (W_x x)     (6)
 
     The linear term joins the state, not the candidate: `z` and dropout do not reach it, and what it
-    adds is taken from the state. Wang et al. print no bias; `b` is the L-GRU's, because DTMT's
-    paper counts the two cells alike. The kernel's columns are r, z, g, h, x, the recurrent kernel's
+    adds is taken from the state. Wang et al. print neither norm nor bias
+    (`use_layer_norm=False, use_bias=False`); `b` is the L-GRU's, because DTMT's paper counts the
+    two cells alike. The kernel's columns are r, z, g, h, x, the recurrent kernel's
     r, z, g, h: 5 I H + 4 H^2 + 7 H parameters.
 
     Args:

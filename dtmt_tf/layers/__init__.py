@@ -3,15 +3,19 @@
 from dtmt_tf.layers.additive_attention import AdditiveAttention
 from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
+from dtmt_tf.layers.attentive_cell import AttentiveCell
 from dtmt_tf.layers.decoder import DecoderCell
 from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.deep_readout import DeepReadout
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
+from dtmt_tf.layers.fusion import FUSIONS, Fusion
 from dtmt_tf.layers.initializers import ByShape
 from dtmt_tf.layers.normed_affine import NormedAffine
 from dtmt_tf.layers.readout import Readout
+from dtmt_tf.layers.recurrence_encoder import RecurrenceEncoder, RecurrenceLayer
+from dtmt_tf.layers.recurrences import AttentiveRecurrence, WordRecurrence
 from dtmt_tf.layers.seeds import SeedSeries, SeedStream
 from dtmt_tf.layers.stacked_decoder import DecoderLevel, StackedDecoderCell
 from dtmt_tf.layers.stacked_encoder import StackedEncoder
@@ -19,18 +23,24 @@ from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
 from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
 
 __all__ = [
+    "FUSIONS",
     "AbstractDecoderCell",
     "AdditiveAttention",
     "Affine",
+    "AttentiveCell",
+    "AttentiveRecurrence",
     "BidirectionalEncoder",
     "ByShape",
     "DecoderCell",
     "DecoderLevel",
     "DeepReadout",
+    "Fusion",
     "MultiHeadAdditiveAttention",
     "MultiHeadDotAttention",
     "NormedAffine",
     "Readout",
+    "RecurrenceEncoder",
+    "RecurrenceLayer",
     "SeedSeries",
     "SeedStream",
     "Seen",
@@ -40,6 +50,7 @@ __all__ = [
     "TransformerLayer",
     "TransformerStack",
     "TransitionRNN",
+    "WordRecurrence",
     "positional_signal",
     "watching",
 ]

@@ -23,6 +23,7 @@ class AdditiveAttention(keras.layers.Layer):
     Args:
         units: Width of the annotations, and of queries and keys, A.
         use_layer_norm: Whether there are norms.
+        use_bias: Whether there are `b` and `c`.
         initializer: Initialiser of the matrices; biases start at 0.
 
     Call arguments:
@@ -34,10 +35,17 @@ class AdditiveAttention(keras.layers.Layer):
     """
 
     def __init__(
-        self, units: int, *, use_layer_norm: bool, initializer: Any, **kwargs: Any
+        self,
+        units: int,
+        *,
+        use_layer_norm: bool,
+        use_bias: bool = True,
+        initializer: Any,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units = units
+        self.use_bias = use_bias
         self.initializer = initializer
         self.key_norm, self.query_norm = (
             keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=f"{side}_norm")
@@ -47,7 +55,7 @@ class AdditiveAttention(keras.layers.Layer):
         )
 
     def build(self, query_shape: Any) -> None:
-        """Creates key `[A, A]`, query `[H, A]` and score `[A, 1]` weights, biases and norms."""
+        """Creates key `[A, A]`, query `[H, A]`, score `[A, 1]` weights, and biases and norms."""
 
         def weight(name: str, *shape: int, initializer: Any = None) -> Any:
             return self.add_weight(
@@ -57,8 +65,10 @@ class AdditiveAttention(keras.layers.Layer):
         self.key_kernel = weight("key_kernel", self.units, self.units)
         self.query_kernel = weight("query_kernel", query_shape[-1], self.units)
         self.score = weight("score", self.units, 1)
-        self.key_bias = weight("key_bias", self.units, initializer="zeros")
-        self.score_bias = weight("score_bias", 1, initializer="zeros")
+        self.key_bias, self.score_bias = 0.0, 0.0
+        if self.use_bias:
+            self.key_bias = weight("key_bias", self.units, initializer="zeros")
+            self.score_bias = weight("score_bias", 1, initializer="zeros")
         for norm in (self.key_norm, self.query_norm):
             if norm is not None:
                 norm.build((None, self.units))

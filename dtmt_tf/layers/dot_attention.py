@@ -40,10 +40,10 @@ class MultiHeadDotAttention(keras.layers.Layer):
         self.key_value = Affine(2 * units, initializer=initializer, name="key_value")
         self.output_map = Affine(units, initializer=initializer, name="output")
 
-    def build(self, inputs_shape: Any) -> None:
-        """Builds the three affine maps; what is attended to is as wide as what attends."""
+    def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
+        """Builds the three affine maps; by default both sides of the attention are as wide."""
         self.query.build(inputs_shape)
-        self.key_value.build(inputs_shape)
+        self.key_value.build(memory_shape or inputs_shape)
         self.output_map.build((None, self.units))
 
     def divide(self, tensor: Any) -> Any:

@@ -53,7 +53,7 @@ class TokenEmbedding(keras.layers.Layer):
 
     Call arguments:
         ids: Token ids, `[...]`.
-        positions: Position of each token, broadcastable to `[...]`.
+        positions: Position of each token, broadcastable to `[...]`; `None`: no signal.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout mask.
 
@@ -111,7 +111,7 @@ class TokenEmbedding(keras.layers.Layer):
         if training and self.word_dropout_rate:
             ones = ops.ones_like(embedded[..., :1])
             embedded = embedded * keras.random.dropout(ones, self.word_dropout_rate, seed=seeds)
-        if self.use_positional_signal:
+        if self.use_positional_signal and positions is not None:
             embedded = embedded + positional_signal(positions, self.dim, self.compute_dtype)
         embedded = embedded * self.scale + self.bias
         if training and self.dropout_rate:

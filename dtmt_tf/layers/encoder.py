@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -27,6 +28,7 @@ class BidirectionalEncoder(keras.layers.Layer):
         mask: Bool `[B, S]`, True where the token is real; real tokens come first.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout masks.
+        first: The first state of each direction, `[B, H]`; the cells' own by default.
 
     Returns:
         Annotations, `[B, S, 2H]`.
@@ -37,6 +39,11 @@ class BidirectionalEncoder(keras.layers.Layer):
         options = {"return_sequences": True, "zero_output_for_mask": True}
         self.forward = TransitionRNN(forward, name="forward", **options)
         self.backward = TransitionRNN(backward, name="backward", go_backwards=True, **options)
+
+    @property
+    def chains(self) -> list[TransitionRNN]:
+        """Both directions."""
+        return [self.forward, self.backward]
 
     @property
     def output_size(self) -> int:
@@ -52,9 +59,17 @@ class BidirectionalEncoder(keras.layers.Layer):
         self.forward.build(embedded_shape)
         self.backward.build(embedded_shape)
 
-    def call(self, embedded: Any, mask: Any, training: bool = False, seeds: Any = None) -> Any:
+    def call(
+        self,
+        embedded: Any,
+        mask: Any,
+        training: bool = False,
+        seeds: Any = None,
+        first: Sequence[Any] = (None, None),
+    ) -> Any:
         """Runs both directions and puts their states side by side."""
-        options = {"mask": mask, "training": training, "seeds": seeds}
-        forward = self.forward(embedded, **options)
-        backward = ops.flip(self.backward(embedded, **options), axis=1)
-        return ops.concatenate([forward, backward], axis=-1)
+        forward, backward = (
+            chain(embedded, initial_state=state, mask=mask, training=training, seeds=seeds)
+            for chain, state in zip(self.chains, first, strict=True)
+        )
+        return ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1)

@@ -7,33 +7,30 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
+from dtmt_tf.layers.feed_forward import FeedForwardLayer
+from dtmt_tf.layers.fusion import Fusion
+from dtmt_tf.layers.residual_norm import LAYER_NORM_EPSILON, ResidualNorm
 
-LAYER_NORM_EPSILON = 1e-6
 
-
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(FeedForwardLayer):
     """Self-attention, attention to the sources in a decoder, feed-forward (Vaswani et al., 2017).
 
-    Each is a function f of the state that is added to it:
-
-        post-norm: x = LN(x + dropout(f(x)))
-        pre-norm:  x = x + dropout(f(LN(x)))
+    Each is added to the state, see `ResidualNorm`.
 
     Args:
         dim: Width of the state, d.
         filter_dim: Width inside the feed-forward part, `relu(x W_1 + b_1) W_2 + b_2`.
         num_heads: Heads of each attention.
         reads_sources: Whether this is a decoder's layer.
-        pre_norm: Which of the two.
-        dropout_rate: Fraction of each f's result dropped in training, in [0, 1).
+        norm: Arguments of `ResidualNorm`: where the norms stand, and dropout.
         initializer: Initialiser of every weight but the norms'.
+        fusion: What reads another encoder after the attention to the sources; nothing by default.
 
     Call arguments:
         x: `[B, T, d]`; with `past`, one word of each of K hypotheses, `[B, K, d]`.
         bias: Added to the scores of self-attention, `[.., T, T]`.
-        memory: What `source_attention.precompute` returned, and the bias of its scores.
+        memory: What `precompute` returned, and the bias of its scores.
         past: Keys and values of the words so far, `[B, K, N, t, d/N]` each. Every hypothesis
             attends to its own, and all of a sentence share its memory.
         training: Whether dropout is active.
@@ -51,28 +48,22 @@ class TransformerLayer(keras.layers.Layer):
         num_heads: int,
         *,
         reads_sources: bool,
-        pre_norm: bool,
-        dropout_rate: float,
+        norm: dict[str, Any],
         initializer: Any,
+        fusion: Fusion | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.pre_norm = pre_norm
-        self.dropout_rate = dropout_rate
 
         def attention(name: str) -> MultiHeadDotAttention:
             return MultiHeadDotAttention(num_heads, dim, initializer=initializer, name=name)
 
-        def norm(name: str) -> keras.layers.Layer:
-            return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name)
-
         self.self_attention = attention("self_attention")
-        self.self_norm = norm("self_norm")
+        self.self_norm = ResidualNorm(name="self_norm", **norm)
         self.source_attention: Any = attention("source_attention") if reads_sources else None
-        self.source_norm: Any = norm("source_norm") if reads_sources else None
-        self.inner = Affine(filter_dim, initializer=initializer, name="inner")
-        self.outer = Affine(dim, initializer=initializer, name="outer")
-        self.outer_norm = norm("outer_norm")
+        self.source_norm: Any = ResidualNorm(name="source_norm", **norm) if reads_sources else None
+        self.fusion = fusion
+        self.make_feed_forward(dim, filter_dim, initializer, norm)
 
     def build(self, x_shape: Any) -> None:
         """Builds all parts."""
@@ -81,9 +72,14 @@ class TransformerLayer(keras.layers.Layer):
         if self.source_attention is not None:
             self.source_attention.build(x_shape)
             self.source_norm.build(x_shape)
-        self.inner.build(x_shape)
-        self.outer.build((None, self.inner.units))
-        self.outer_norm.build(x_shape)
+        if self.fusion is not None:
+            self.fusion.build(x_shape)
+        self.build_feed_forward(x_shape)
+
+    def precompute(self, annotations: Any, recurrent: Any = None) -> list[Any]:
+        """Returns keys and values of the annotations; with a fusion, its memory, too."""
+        memory = self.source_attention.precompute(annotations)
+        return memory if self.fusion is None else [*memory, self.fusion.precompute(*recurrent)]
 
     def call(
         self,
@@ -95,16 +91,7 @@ class TransformerLayer(keras.layers.Layer):
         seeds: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Runs the parts one after the other."""
-
-        def read(x: Any, norm: Any) -> Any:
-            return norm(x) if self.pre_norm else x
-
-        def add(x: Any, result: Any, norm: Any) -> Any:
-            if training and self.dropout_rate:
-                result = keras.random.dropout(result, self.dropout_rate, seed=seeds)
-            return x + result if self.pre_norm else norm(x + result)
-
-        own = read(x, self.self_norm)
+        own = self.self_norm.before(x)
         if past is None:
             past = self.self_attention.precompute(own)
             result, _ = self.self_attention(own, past, bias)
@@ -113,13 +100,16 @@ class TransformerLayer(keras.layers.Layer):
             new = self.self_attention.precompute(own)
             past = [ops.concatenate(pair, axis=3) for pair in zip(past, new, strict=True)]
             result = self.self_attention(own, past)[0][:, :, 0]
-        x = add(x, result, self.self_norm)
+        x = self.self_norm.after(x, result, training, seeds)
         weights = None
         if self.source_attention is not None:
-            result, weights = self.source_attention(read(x, self.source_norm), *memory)
-            x = add(x, result, self.source_norm)
-        result = self.outer(ops.relu(self.inner(read(x, self.outer_norm))))
-        return add(x, result, self.outer_norm), weights, past
+            (keys, values, *recurrent), source_bias = memory
+            own, query = x, self.source_norm.before(x)
+            result, weights = self.source_attention(query, [keys, values], source_bias)
+            x = self.source_norm.after(x, result, training, seeds)
+            if self.fusion is not None:
+                x = self.fusion(own, x, *recurrent, training=training, seeds=seeds)
+        return self.feed_forward(x, training, seeds), weights, past
 
 
 class TransformerStack(keras.layers.Layer):
@@ -144,7 +134,7 @@ class TransformerStack(keras.layers.Layer):
         super().__init__(**kwargs)
         self.layers = layers
         self.norm = None
-        if layers[-1].pre_norm:
+        if layers[-1].outer_norm.pre_norm:
             self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm")
 
     def build(self, x_shape: Any) -> None:
@@ -154,17 +144,18 @@ class TransformerStack(keras.layers.Layer):
         if self.norm is not None:
             self.norm.build(x_shape)
 
-    def precompute(self, annotations: Any, bias: Any) -> list[Any]:
+    def precompute(self, annotations: Any, bias: Any, recurrent: Any = None) -> list[Any]:
         """Returns the memory of sentences: all that a decoder needs of them.
 
         Args:
             annotations: The encoder's last states, `[B, S, d]`.
             bias: `[B, S]`, takes padding out of the softmax.
+            recurrent: States and mask of another encoder, for layers that have a fusion.
 
         Returns:
-            Keys and values of each layer, then the bias.
+            What each layer attends to, then the bias.
         """
-        return [*(layer.source_attention.precompute(annotations) for layer in self.layers), bias]
+        return [*(layer.precompute(annotations, recurrent) for layer in self.layers), bias]
 
     def call(
         self,

@@ -5,6 +5,11 @@ from dtmt_tf.models.deep_rnn import PRESETS as DEEP_RNN_PRESETS
 from dtmt_tf.models.deep_rnn import DeepRNN, DeepRNNConfig
 from dtmt_tf.models.dtmt import DTMT, DTMTConfig
 from dtmt_tf.models.ensemble import Ensemble
+from dtmt_tf.models.recurrence_transformer import (
+    RecurrenceTransformer,
+    RecurrenceTransformerConfig,
+)
+from dtmt_tf.models.recurrence_transformer import presets as with_recurrence
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
 from dtmt_tf.models.translation_model import TranslationModel
 
@@ -20,6 +25,11 @@ def _transformer(depth: int, dim: int, filter_dim: int, num_heads: int) -> Trans
     return TransformerConfig(dim, filter_dim, num_heads, depth, depth)
 
 
+TRANSFORMERS: dict[str, ModelConfig] = {
+    "transformer_tiny": _transformer(4, 128, 256, 4),
+    "transformer_base": _transformer(6, 512, 2048, 8),
+    "transformer_big": _transformer(6, 1024, 4096, 16),
+}
 MODELS: dict[str, ModelConfig] = {
     "shallow_rnmt": _deep(0, encoder_cell="gru", query_cell="gru", decoder_cell="gru"),
     "dtmt1": _deep(1),
@@ -46,9 +56,8 @@ MODELS: dict[str, ModelConfig] = {
         tied_embeddings="all",
     ),
     **DEEP_RNN_PRESETS,
-    "transformer_tiny": _transformer(4, 128, 256, 4),
-    "transformer_base": _transformer(6, 512, 2048, 8),
-    "transformer_big": _transformer(6, 1024, 4096, 16),
+    **TRANSFORMERS,
+    **with_recurrence(TRANSFORMERS),
 }
 
 __all__ = [
@@ -59,6 +68,8 @@ __all__ = [
     "DeepRNNConfig",
     "Ensemble",
     "ModelConfig",
+    "RecurrenceTransformer",
+    "RecurrenceTransformerConfig",
     "Transformer",
     "TransformerConfig",
     "TranslationModel",

@@ -12,6 +12,7 @@ from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
     Affine,
     ByShape,
+    Fusion,
     SeedSeries,
     TokenEmbedding,
     TransformerLayer,
@@ -155,6 +156,8 @@ class Transformer(TranslationModel):
                 name=name,
             )
 
+        norm = {"pre_norm": config.pre_norm, "dropout_rate": training.candidate_dropout_rate}
+
         def stack(name: str, num_layers: int, reads_sources: bool) -> TransformerStack:
             layers = [
                 TransformerLayer(
@@ -162,9 +165,9 @@ class Transformer(TranslationModel):
                     config.filter_dim,
                     config.num_heads,
                     reads_sources=reads_sources,
-                    pre_norm=config.pre_norm,
-                    dropout_rate=training.candidate_dropout_rate,
+                    norm=norm,
                     initializer=matrices,
+                    fusion=self.fusion(k, norm, matrices) if reads_sources else None,
                     name=f"layer_{k}",
                 )
                 for k in range(1, num_layers + 1)
@@ -198,14 +201,22 @@ class Transformer(TranslationModel):
         self.decoder.build(states_shape)
         self.readout.build(states_shape)
 
-    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
-        """Returns the decoder's memory of the sources."""
+    def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
+        """Makes what else a decoder layer, counted from 1, attends to: here nothing."""
+        return None
+
+    def read(self, source_ids: Any, training: bool = False, seeds: Any = None) -> tuple[Any, Any]:
+        """Returns the encoder's states, `[B, S, d]`, and the bias of scores, `[B, S]`."""
         options = {"training": training, "seeds": seeds}
         positions = ops.arange(ops.shape(source_ids)[1])
         embedded = self.source_embedding(source_ids, positions, **options)
         bias = ops.where(ops.not_equal(source_ids, PAD_ID), 0.0, MASKED_SCORE)
         annotations, _, _ = self.encoder(embedded, bias[:, None, None], **options)
-        return self.decoder.precompute(annotations, bias)
+        return annotations, bias
+
+    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
+        """Returns the decoder's memory of the sources."""
+        return self.decoder.precompute(*self.read(source_ids, training, seeds))
 
     def decode(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None

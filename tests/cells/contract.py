@@ -191,8 +191,13 @@ def check_dropout_masks(make_cell):
 
 
 def check_dropout_reaches_candidates_alone(make_cell):
-    """With z = 1 the dropped candidate shows; with z = 0 the state stays to the bit."""
+    """With z = 1 the dropped candidate shows; with z = 0 the state stays to the bit.
+
+    Gates without any shift can not be forced, and are not looked at.
+    """
     cell = built(make_cell, dropout_rate=RATE)
+    if not all(part.gates.weights for part in basic_cells(cell)):
+        return
     inputs, state = sequences(steps=7, batch=100)
     for make_layer in (keras.layers.RNN, TransitionRNN):
         layer = make_layer(cell, return_sequences=True)

@@ -11,6 +11,7 @@ from dtmt_tf.cells import GRUCell, LAUCell, LGRUCell, TGRUCell
 from tests.cells.contract import UNITS, built, check_rnn_cell_contract
 from tests.cells.twin import assert_gradients_match, cell_weights, randomise, relative_error
 from tests.reference import numpy_dtmt as ref
+from tests.reference.numpy_cells import early_reset_gru_step
 
 SIZES = [(1, 1), (1, 5), (3, 1), (3, 5), (8, 4)]  # input, state
 
@@ -31,7 +32,15 @@ CELLS = {
     "lgru": (LGRUCell, ref.l_gru_step, (5, 4, 7, 4)),
     "lau": (LAUCell, ref.lau_step, (5, 4, 7, 4)),
     "tgru": (TGRUCell, t_gru_step, (0, 3, 5, 3)),
+    # of Wang et al. (2017), who print no norm and no bias
+    "gru, early reset": (
+        partial(GRUCell, reset_after=False, use_bias=False),
+        early_reset_gru_step,
+        (3, 3, 4, 0),
+    ),
+    "lau, no bias": (partial(LAUCell, use_bias=False), ref.lau_step, (5, 4, 6, 0)),
 }
+WITHOUT_CANDIDATE_BIAS = ("gru", "gru, early reset", "lau, no bias")
 every_cell = pytest.mark.parametrize("kind", CELLS)
 with_and_without_norm = pytest.mark.parametrize("use_layer_norm", [True, False])
 
@@ -55,7 +64,7 @@ def arguments(i, d, rng, batch=4):
 def test_step_equals_the_twin(rng, kind, i, d, use_layer_norm):
     cell = make_cell(kind, i, d, rng, use_layer_norm=use_layer_norm)
     weights = cell_weights(cell)
-    assert ("candidate_bias" in weights) == (kind != "gru")
+    assert ("candidate_bias" in weights) == (kind not in WITHOUT_CANDIDATE_BIAS)
     x, h, mask = arguments(i, d, rng)
     for multiplier in (None, mask):
         output, (state,) = cell.update(cell.project(x), multiplier, [h])
@@ -86,7 +95,9 @@ def test_gradients_equal_central_differences_of_the_twin(
         return float(np.sum(output * weigh))
 
     variables = cell.trainable_variables
-    assert len(variables) == 1 + (kind != "tgru") + (kind != "gru") + 1 + use_layer_norm
+    gates = 2 if use_layer_norm else int(cell.use_bias)
+    kernels = 1 + (kind != "tgru")
+    assert len(variables) == kernels + (kind not in WITHOUT_CANDIDATE_BIAS) + gates
     assert_gradients_match(loss, twin_loss, [x, h], variables, tolerance=tolerance)
 
 
@@ -103,8 +114,10 @@ def test_parameter_count_by_formula(rng, kind, i, d, use_layer_norm):
     assert cell.count_params() == count(kind, i, d, use_layer_norm)
 
 
-@every_cell
-@with_and_without_norm
+@pytest.mark.parametrize(
+    ("kind", "use_layer_norm"),
+    [(kind, norm) for kind in CELLS for norm in (True, False) if CELLS[kind][2][3] or not norm],
+)
 def test_contract(kind, use_layer_norm):
     check_rnn_cell_contract(
         partial(CELLS[kind][0], UNITS, use_layer_norm=use_layer_norm),
@@ -117,7 +130,8 @@ def test_inner_values_are_the_gates(rng, kind):
     cell = make_cell(kind, 3, 5, rng)
     x, h, mask = arguments(3, 5, rng)
     step = cell.evaluate(cell.project(x), mask, [h])
-    assert set(step.inner) == {"lgru": set("rzl"), "lau": set("rzg")}.get(kind, set("rz"))
+    gates = {"lgru": set("rzl"), "lau": set("rzg"), "lau, no bias": set("rzg")}
+    assert set(step.inner) == gates.get(kind, set("rz"))
     kernel, weights = cell.recurrent_kernel.numpy(), cell_weights(cell)
     total = h @ kernel[:, 5:10]
     if cell.projection_size:
@@ -129,7 +143,7 @@ def test_inner_values_are_the_gates(rng, kind):
 @every_cell
 @with_and_without_norm
 def test_the_update_gate_starts_from_its_offset(kind, use_layer_norm):
-    options = {"use_layer_norm": use_layer_norm, "initializer": "zeros"}
+    options = {"use_layer_norm": use_layer_norm, "initializer": "zeros", "use_bias": True}
     cell = CELLS[kind][0](4, update_offset=-2.0, **options)
     cell.build((None, 4))
     gates = cell.gates(np.zeros((1, 4 * cell.num_gates), "float32"))
@@ -144,8 +158,10 @@ def test_the_update_gate_starts_from_its_offset(kind, use_layer_norm):
 def test_settings_survive_the_config():
     cell = GRUCell(2, use_candidate_bias=True, use_layer_norm=False, initializer="he_normal")
     copy = GRUCell.from_config(cell.get_config())
-    assert copy.use_candidate_bias and not copy.use_layer_norm
+    assert copy.use_candidate_bias and not copy.use_layer_norm and copy.reset_after
     assert copy.get_config() == cell.get_config()
+    plain = LAUCell(2, use_layer_norm=False, use_bias=False)
+    assert not LAUCell.from_config(plain.get_config()).use_bias
 
 
 @pytest.mark.parametrize("units", [0, -1])

@@ -46,7 +46,7 @@ def cell_weights(cell, value=stored):
         weights["candidate_bias"] = value(cell.candidate_bias)
     if cell.use_layer_norm:
         weights |= {"gain": value(cell.gates.gain), "offset": value(cell.gates.offset)}
-    else:
+    elif cell.use_bias:
         weights["gate_bias"] = value(cell.gates.bias)
     return weights
 

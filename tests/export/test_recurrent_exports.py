@@ -1,4 +1,4 @@
-"""Deep recurrent models of every kind, exported: the C++ session translates as Python does."""
+"""Models of every recurrent kind, exported: the C++ session translates as Python does."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
-from dtmt_tf.models import DeepRNNConfig
+from dtmt_tf.models import DeepRNNConfig, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -46,8 +46,9 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     archive.track(vocabulary.source.tokenizer)
     archive.track(vocabulary.target.tokenizer)
     functions = {}
-    for kind, settings in KINDS.items():
-        config = DeepRNNConfig(embedding_dim=8, units=12, **settings)
+    configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
+    configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
+    for kind, config in configs.items():
         model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
         archive.track(model)
         functions[kind] = Endpoints(model, vocabulary, decoding, 20, "de").translate_nbest
@@ -56,7 +57,7 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     archive.write_out(str(tmp_path / "1"), verbose=False)
     result = subprocess.run(
         [sys.executable, "-c", ANSWER, Path(__file__).parent, tmp_path / "1"],
-        input=json.dumps([list(KINDS), LINES]),
+        input=json.dumps([list(configs), LINES]),
         capture_output=True,
         text=True,
     )

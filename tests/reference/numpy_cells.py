@@ -10,7 +10,8 @@ that of the state h. A cell is a dict:
     recurrent_kernel  [d, 3d]  [d, 4d]  [d, 3d]  r, z, h; L-GRU: r, z, l, h
     candidate_bias    [d]      [d]      [d]      in the reset-gated projection; may be absent
     gain, offset      [2, d]   [3, d]   [2, d]   layer norm of the gates r, z; L-GRU: r, z, l
-    gate_bias         [2, d]   [3, d]   [2, d]   replaces gain, offset when layer norm is off
+    gate_bias         [2, d]   [3, d]   [2, d]   replaces gain, offset when layer norm is off;
+                                                 may be absent
 
 An LAU has the L-GRU's shapes, with its gate g in the place of l.
 
@@ -38,7 +39,7 @@ def gate(total, index, w, use_layer_norm):
     """Sigmoid of one gate's summed projections, normalised per gate or shifted by a plain bias."""
     if use_layer_norm:
         return sigmoid(layer_norm(total, w["gain"][index], w["offset"][index]))
-    return sigmoid(total + w["gate_bias"][index])
+    return sigmoid(total + w["gate_bias"][index] if "gate_bias" in w else total)
 
 
 def interpolate(h, candidate, z, mask):
@@ -71,6 +72,16 @@ def gru_step(x, h, w, *, use_layer_norm=True, mask=None):
     r = gate(x_r + h_r, 0, w, use_layer_norm)
     z = gate(x_z + h_z, 1, w, use_layer_norm)
     c = np.tanh(x_h + r * candidate_projection(h_h, w))
+    return interpolate(h, c, z, mask)
+
+
+def early_reset_gru_step(x, h, w, *, use_layer_norm=True, mask=None):
+    """The GRU of Wang et al. (2017), Eqs. (2)-(5): resets the state before the product."""
+    x_r, x_z, x_h = np.split(x @ w["kernel"], 3, axis=-1)
+    kernel_r, kernel_z, kernel_h = np.split(w["recurrent_kernel"], 3, axis=-1)
+    r = gate(x_r + h @ kernel_r, 0, w, use_layer_norm)
+    z = gate(x_z + h @ kernel_z, 1, w, use_layer_norm)
+    c = np.tanh(x_h + candidate_projection((r * h) @ kernel_h, w))
     return interpolate(h, c, z, mask)
 
 

@@ -13,6 +13,7 @@ weights of a model are one nested dict:
     }
     layer = {"self": attention, "self_norm": norm,
              "source": attention, "source_norm": norm,     # in a decoder alone
+             "fusion": what `fuse` reads,                  # where a decoder reads more, alone
              "inner": affine [d, F], "outer": affine [F, d], "outer_norm": norm}
     attention = {"query": affine, "key": affine, "value": affine, "output": affine}, [d, d] each
     affine = (kernel, bias);  norm = (gain, offset)
@@ -65,8 +66,11 @@ def attend(x, memory, w, heads, causal=False):
     return affine(mixed, w["output"]), weights
 
 
-def run_layer(x, w, heads, pre_norm, memory=None, causal=False):
+def run_layer(x, w, heads, pre_norm, memory=None, causal=False, fuse=None):
     """One layer: every part is added to the state, with its norm before it or after the sum.
+
+    `fuse(c, d, weights)`, of the states after self-attention and after attention to the memory,
+    gives the state that goes on.
 
     Returns:
         `(x, weights of the attention to the memory or None)`.
@@ -86,9 +90,26 @@ def run_layer(x, w, heads, pre_norm, memory=None, causal=False):
 
     x = add(x, lambda y: attend(y, y, w["self"], heads, causal)[0], w["self_norm"])
     if memory is not None:
-        x = add(x, look, w["source_norm"])
+        c, x = x, add(x, look, w["source_norm"])
+        if "fusion" in w:
+            x = fuse(c, x, w["fusion"])
     x = add(x, lambda y: affine(np.maximum(affine(y, w["inner"]), 0), w["outer"]), w["outer_norm"])
     return x, looked[0] if looked else None
+
+
+def embed_source(weights, source):
+    """Embeddings of a sentence without its positions, [S, d]."""
+    table = weights["source"]["table"]
+    return table[list(source)] * math.sqrt(table.shape[1]) + weights["source"]["bias"]
+
+
+def encode(weights, source, heads, pre_norm):
+    """The encoder's last states, [S, d]."""
+    x = embed_source(weights, source)
+    x = x + timing(*x.shape)
+    for layer in weights["encoder"]:
+        x, _ = run_layer(x, layer, heads, pre_norm)
+    return layer_norm(x, *weights["encoder_norm"]) if pre_norm else x
 
 
 def forward(weights, source, target, heads, pre_norm):
@@ -104,16 +125,16 @@ def forward(weights, source, target, heads, pre_norm):
     Returns:
         `(logits [T, V], attention weights [layers, N, T, S])`.
     """
+    return decode(weights, encode(weights, source, heads, pre_norm), target, heads, pre_norm)
+
+
+def decode(weights, memory, target, heads, pre_norm, fuse=None):
+    """As `forward`, of an encoder's last states; `fuse` as in `run_layer`."""
     d = weights["softmax"].shape[0]
-    x = weights["source"]["table"][list(source)] * math.sqrt(d) + weights["source"]["bias"]
-    x = x + timing(len(source), d)
-    for layer in weights["encoder"]:
-        x, _ = run_layer(x, layer, heads, pre_norm)
-    memory = layer_norm(x, *weights["encoder_norm"]) if pre_norm else x
     y = weights["target"]["table"][[0, *target[:-1]]] * math.sqrt(d) + timing(len(target), d)
     looked = []
     for layer in weights["decoder"]:
-        y, weights_of_layer = run_layer(y, layer, heads, pre_norm, memory, causal=True)
+        y, weights_of_layer = run_layer(y, layer, heads, pre_norm, memory, True, fuse)
         looked.append(weights_of_layer)
     y = layer_norm(y, *weights["decoder_norm"]) if pre_norm else y
     return y @ weights["softmax"], np.stack(looked)

@@ -1,0 +1,36 @@
+"""The layer norm that surrounds each part of a Transformer's layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+LAYER_NORM_EPSILON = 1e-6
+
+
+class ResidualNorm(keras.layers.LayerNormalization):
+    """A layer norm that knows where it stands; each part is a function f added to the state.
+
+        post-norm: x = LN(x + dropout(f(x)))
+        pre-norm:  x = x + dropout(f(LN(x)))
+
+    Args:
+        pre_norm: Which of the two.
+        dropout_rate: Fraction of f's result dropped in training, in [0, 1).
+    """
+
+    def __init__(self, *, pre_norm: bool, dropout_rate: float, **kwargs: Any) -> None:
+        super().__init__(epsilon=LAYER_NORM_EPSILON, **kwargs)
+        self.pre_norm = pre_norm
+        self.dropout_rate = dropout_rate
+
+    def before(self, x: Any) -> Any:
+        """Returns what f reads."""
+        return self(x) if self.pre_norm else x
+
+    def after(self, x: Any, result: Any, training: bool = False, seeds: Any = None) -> Any:
+        """Returns the new state from the old one, or 0.0 for none, and from f's result."""
+        if training and self.dropout_rate:
+            result = keras.random.dropout(result, self.dropout_rate, seed=seeds)
+        return x + result if self.pre_norm else self(x + result)

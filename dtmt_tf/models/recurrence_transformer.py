@@ -1,0 +1,192 @@
+"""The Transformer with a second encoder that models recurrence."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from dtmt_tf.cells import GRUCell
+from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
+from dtmt_tf.layers import (
+    FUSIONS,
+    AdditiveAttention,
+    AttentiveCell,
+    AttentiveRecurrence,
+    ByShape,
+    Fusion,
+    RecurrenceEncoder,
+    RecurrenceLayer,
+    SeedSeries,
+    WordRecurrence,
+)
+from dtmt_tf.models.transformer import Transformer, TransformerConfig
+from dtmt_tf.settings import setting
+
+DIRECTIONS = {"arn": 1, "biarn": 2, "birnn": 2}
+
+
+@dataclass(frozen=True)
+class RecurrenceTransformerConfig(TransformerConfig):
+    """Settings of the Transformer with recurrence; the defaults are the paper's base model."""
+
+    recurrence: str = setting(
+        "biarn", "attention in one chain, in two, or word by word", choices=sorted(DIRECTIONS)
+    )
+    recurrence_layers: int = setting(1, "layers of that encoder", at_least=1, at_most=1000)
+    recurrence_steps: int = setting(
+        8, "steps of arn and biarn; 0: the sentence's length", at_least=0, at_most=10_000
+    )
+    fusion: str = setting("stack", "how decoder layers read it", choices=sorted(FUSIONS))
+    fusion_layers: str = setting("top", "which decoder layers do", choices=("top", "all"))
+
+    @property
+    def recurrence_dim(self) -> int:
+        """Width of the recurrence encoder's states."""
+        return DIRECTIONS[self.recurrence] * self.model_dim
+
+    def build(
+        self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
+    ) -> RecurrenceTransformer:
+        """Returns the model with its weights made; dropout rates and seed are `training`'s."""
+        model = RecurrenceTransformer(self, source_vocab_size, target_vocab_size, training)
+        model.build()
+        return model
+
+
+class RecurrenceTransformer(Transformer):
+    """Hao et al. (2019), "Modeling Recurrence for Transformer", NAACL-HLT.
+
+    A recurrence encoder reads the source embeddings, without a positional signal, beside the
+    Transformer's encoder; decoder layers attend to both (`layers.Fusion`). What the paper leaves
+    open follows from its count of new parameters, see ARCHITECTURE.md: GRUs have no bias, reset the
+    state before the product, and are as wide as the Transformer; both chains share an attention
+    with one matrix for queries and one for keys; the feed-forward part is as wide as both chains.
+
+    Args:
+        config: Sizes and switches.
+        source_vocab_size: Source vocabulary, V_s.
+        target_vocab_size: Target vocabulary, V_t.
+        training: Gives the dropout rates and the initialisers' seed.
+    """
+
+    config: RecurrenceTransformerConfig
+
+    def __init__(
+        self,
+        config: RecurrenceTransformerConfig,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        training: TrainingConfig,
+    ) -> None:
+        super().__init__(config, source_vocab_size, target_vocab_size, training)
+        # not of the series that the Transformer's first weights are drawn from
+        series = SeedSeries(1_000_003 + training.seed)
+        matrices = ByShape(keras.initializers.GlorotUniform(seed=series))
+
+        def gru() -> GRUCell:
+            options = {"use_layer_norm": False, "use_bias": False, "reset_after": False}
+            return GRUCell(config.model_dim, initializer=matrices, name="gru", **options)
+
+        def recurrence(input_dim: int) -> WordRecurrence | AttentiveRecurrence:
+            cells = [gru() for _ in range(DIRECTIONS[config.recurrence])]
+            if config.recurrence == "birnn":
+                return WordRecurrence(cells, name="recurrence")
+            attention = AdditiveAttention(
+                input_dim,
+                use_layer_norm=False,
+                use_bias=False,
+                initializer=matrices,
+                name="attention",
+            )
+            attentive = [AttentiveCell(cell, attention, name="arn") for cell in cells]
+            return AttentiveRecurrence(attentive, config.recurrence_steps, name="recurrence")
+
+        self.recurrence = RecurrenceEncoder(
+            [
+                RecurrenceLayer(
+                    recurrence(config.model_dim if k == 1 else config.recurrence_dim),
+                    config.filter_dim,
+                    is_first=k == 1,
+                    dropout_rate=training.candidate_dropout_rate,
+                    initializer=matrices,
+                    name=f"layer_{k}",
+                )
+                for k in range(1, config.recurrence_layers + 1)
+            ],
+            name="recurrence",
+        )
+
+    def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
+        """See the base class."""
+        config = self.config
+        if config.fusion_layers == "top" and layer < config.decoder_layers:
+            return None
+        dims = config.model_dim, config.recurrence_dim, config.num_heads
+        return FUSIONS[config.fusion](*dims, norm=norm, initializer=initializer, name="fusion")
+
+    def build(self, *_: Any) -> None:
+        """Makes all weights."""
+        super().build()
+        self.recurrence.build((None, None, self.config.model_dim))
+
+    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
+        """See the base class; the recurrence encoder reads embeddings without signal."""
+        options = {"training": training, "seeds": seeds}
+        annotations, bias = self.read(source_ids, **options)
+        embedded = self.source_embedding(source_ids, None, **options)
+        recurrent = self.recurrence(embedded, ops.not_equal(source_ids, PAD_ID), **options)
+        return self.decoder.precompute(annotations, bias, recurrent)
+
+    def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
+        """See the base class."""
+        config, largest = self.config, super().largest_tensors(sentences, length)
+        if config.recurrence != "birnn":
+            steps = config.recurrence_steps or length
+            rows = sentences * length + sentences * steps * (config.recurrence_layers - 1)
+            largest["recurrence, all steps"] = rows * steps * config.recurrence_dim
+        return largest
+
+    def depths(self) -> dict[str, list[Any]]:
+        """See the base class."""
+        recurrent = {
+            f"recurrence/{layer.name}": layer.trainable_variables
+            for layer in self.recurrence.layers
+        }
+        return {**super().depths(), **recurrent}
+
+    def modules(self) -> dict[str, list[Any]]:
+        """See the base class; the fusions come before the decoder that has them inside."""
+        fusions = [layer.fusion for layer in self.decoder.layers if layer.fusion is not None]
+        new = {"recurrence encoder": [self.recurrence], "fusion": fusions}
+        return {**new, **super().modules()}
+
+
+def presets(transformers: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    """The systems of the paper's Tables 1 to 3, and a small one.
+
+    Args:
+        transformers: "transformer_base", "transformer_big" and "transformer_tiny", without
+            recurrence.
+    """
+    settings: dict[str, dict[str, Any]] = {
+        "tiny_biarn": {},
+        "base_biarn": {},
+        "base_biarn3": {"recurrence_layers": 3},
+        "base_biarn6": {"recurrence_layers": 6},
+        "base_birnn6": {"recurrence": "birnn", "recurrence_layers": 6},
+        "base_biarn_all": {"fusion_layers": "all"},
+        "base_biarn_gated": {"fusion": "gated_sum"},
+        "base_biarn_gated_all": {"fusion": "gated_sum", "fusion_layers": "all"},
+        "big_biarn": {},
+    }
+
+    def added(name: str) -> ModelConfig:
+        size = dataclasses.asdict(transformers[f"transformer_{name.partition('_')[0]}"])
+        return RecurrenceTransformerConfig(**size, **settings[name])
+
+    return {f"transformer_{name}": added(name) for name in settings}
