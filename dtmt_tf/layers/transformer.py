@@ -25,6 +25,7 @@ class TransformerLayer(FeedForwardLayer):
         reads_sources: Whether this is a decoder's layer.
         norm: Arguments of `ResidualNorm`: where the norms stand, and dropout.
         initializer: Initialiser of every weight but the norms'.
+        relative_distance: Of self-attention, see `MultiHeadDotAttention`; by default there is none.
         fusion: What reads another encoder after the attention to the sources; nothing by default.
 
     Call arguments:
@@ -50,27 +51,30 @@ class TransformerLayer(FeedForwardLayer):
         reads_sources: bool,
         norm: dict[str, Any],
         initializer: Any,
+        relative_distance: int = 0,
         fusion: Fusion | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
 
-        def attention(name: str) -> MultiHeadDotAttention:
-            return MultiHeadDotAttention(num_heads, dim, initializer=initializer, name=name)
+        def attention(name: str, distance: int = 0) -> MultiHeadDotAttention:
+            return MultiHeadDotAttention(
+                num_heads, dim, initializer=initializer, relative_distance=distance, name=name
+            )
 
-        self.self_attention = attention("self_attention")
+        self.self_attention = attention("self_attention", relative_distance)
         self.self_norm = ResidualNorm(name="self_norm", **norm)
         self.source_attention: Any = attention("source_attention") if reads_sources else None
         self.source_norm: Any = ResidualNorm(name="source_norm", **norm) if reads_sources else None
         self.fusion = fusion
         self.make_feed_forward(dim, filter_dim, initializer, norm)
 
-    def build(self, x_shape: Any) -> None:
-        """Builds all parts."""
+    def build(self, x_shape: Any, memory_shape: Any = None) -> None:
+        """Builds all parts; by default the sources' states are as wide as the layer's."""
         self.self_attention.build(x_shape)
         self.self_norm.build(x_shape)
         if self.source_attention is not None:
-            self.source_attention.build(x_shape)
+            self.source_attention.build(x_shape, memory_shape)
             self.source_norm.build(x_shape)
         if self.fusion is not None:
             self.fusion.build(x_shape)
@@ -137,10 +141,10 @@ class TransformerStack(keras.layers.Layer):
         if layers[-1].outer_norm.pre_norm:
             self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm")
 
-    def build(self, x_shape: Any) -> None:
-        """Builds all layers."""
+    def build(self, x_shape: Any, memory_shape: Any = None) -> None:
+        """Builds all layers, see `TransformerLayer`."""
         for layer in self.layers:
-            layer.build(x_shape)
+            layer.build(x_shape, memory_shape)
         if self.norm is not None:
             self.norm.build(x_shape)
 

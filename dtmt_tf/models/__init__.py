@@ -20,15 +20,20 @@ def _deep(depth: int, **settings: float | str) -> DTMTConfig:
     return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
 
 
-def _transformer(depth: int, dim: int, filter_dim: int, num_heads: int) -> TransformerConfig:
+def _transformer(
+    depth: int, dim: int, filter_dim: int, num_heads: int, **settings: int
+) -> TransformerConfig:
     """A Transformer with as many layers on both sides."""
-    return TransformerConfig(dim, filter_dim, num_heads, depth, depth)
+    return TransformerConfig(dim, filter_dim, num_heads, depth, depth, **settings)  # type: ignore[arg-type]
 
 
 TRANSFORMERS: dict[str, ModelConfig] = {
     "transformer_tiny": _transformer(4, 128, 256, 4),
     "transformer_base": _transformer(6, 512, 2048, 8),
     "transformer_big": _transformer(6, 1024, 4096, 16),
+    # of Table 4 of Hao et al. (2019)
+    "transformer_base_relpos": _transformer(6, 512, 2048, 8, relative_distance=16),
+    "transformer_base_disan": _transformer(6, 512, 2048, 8, directional=True),
 }
 MODELS: dict[str, ModelConfig] = {
     "shallow_rnmt": _deep(0, encoder_cell="gru", query_cell="gru", decoder_cell="gru"),

@@ -25,7 +25,7 @@ from dtmt_tf.layers import (
     WordRecurrence,
 )
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
-from dtmt_tf.settings import setting
+from dtmt_tf.settings import require, setting
 
 DIRECTIONS = {"arn": 1, "biarn": 2, "birnn": 2}
 
@@ -41,8 +41,22 @@ class RecurrenceTransformerConfig(TransformerConfig):
     recurrence_steps: int = setting(
         8, "steps of arn and biarn; 0: the sentence's length", at_least=0, at_most=10_000
     )
-    fusion: str = setting("stack", "how decoder layers read it", choices=sorted(FUSIONS))
-    fusion_layers: str = setting("top", "which decoder layers do", choices=("top", "all"))
+    fusion: str = setting(
+        "stack",
+        "how decoder layers read it; columns: beside the other's states",
+        choices=("columns", *sorted(FUSIONS)),
+    )
+    fusion_layers: str = setting(
+        "top", "which decoder layers do; with columns all", choices=("top", "all")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.fusion != "columns" or self.recurrence == "birnn" or not self.recurrence_steps,
+            "`model.fusion=columns` needs a state for each word: `model.recurrence=birnn` or "
+            f"`model.recurrence_steps=0`. Received: {self.recurrence} and {self.recurrence_steps}.",
+        )
 
     @property
     def recurrence_dim(self) -> int:
@@ -62,10 +76,13 @@ class RecurrenceTransformer(Transformer):
     """Hao et al. (2019), "Modeling Recurrence for Transformer", NAACL-HLT.
 
     A recurrence encoder reads the source embeddings, without a positional signal, beside the
-    Transformer's encoder; decoder layers attend to both (`layers.Fusion`). What the paper leaves
-    open follows from its count of new parameters, see ARCHITECTURE.md: GRUs have no bias, reset the
-    state before the product, and are as wide as the Transformer; both chains share an attention
-    with one matrix for queries and one for keys; the feed-forward part is as wide as both chains.
+    Transformer's encoder. Decoder layers attend to both, see `layers.Fusion`, or to the states of
+    both side by side (`model.fusion=columns`; Chen et al., 2018, "multi-column encoder").
+
+    What the paper leaves open follows from its count of new parameters, see ARCHITECTURE.md: GRUs
+    have no bias, reset the state before the product, and are as wide as the Transformer; both
+    chains share an attention with one matrix for queries and one for keys; the feed-forward part is
+    as wide as both chains.
 
     Args:
         config: Sizes and switches.
@@ -124,10 +141,17 @@ class RecurrenceTransformer(Transformer):
     def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
         """See the base class."""
         config = self.config
-        if config.fusion_layers == "top" and layer < config.decoder_layers:
+        elsewhere = config.fusion_layers == "top" and layer < config.decoder_layers
+        if elsewhere or config.fusion == "columns":
             return None
         dims = config.model_dim, config.recurrence_dim, config.num_heads
         return FUSIONS[config.fusion](*dims, norm=norm, initializer=initializer, name="fusion")
+
+    @property
+    def annotations_dim(self) -> int:
+        """See the base class."""
+        beside = self.config.recurrence_dim if self.config.fusion == "columns" else 0
+        return super().annotations_dim + beside
 
     def build(self, *_: Any) -> None:
         """Makes all weights."""
@@ -140,6 +164,8 @@ class RecurrenceTransformer(Transformer):
         annotations, bias = self.read(source_ids, **options)
         embedded = self.source_embedding(source_ids, None, **options)
         recurrent = self.recurrence(embedded, ops.not_equal(source_ids, PAD_ID), **options)
+        if self.config.fusion == "columns":
+            annotations = ops.concatenate([annotations, recurrent[0]], axis=-1)
         return self.decoder.precompute(annotations, bias, recurrent)
 
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
@@ -167,7 +193,7 @@ class RecurrenceTransformer(Transformer):
 
 
 def presets(transformers: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    """The systems of the paper's Tables 1 to 3, and a small one.
+    """The systems of the paper's Tables 1 to 4, and a small one.
 
     Args:
         transformers: "transformer_base", "transformer_big" and "transformer_tiny", without
@@ -182,6 +208,11 @@ def presets(transformers: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
         "base_biarn_all": {"fusion_layers": "all"},
         "base_biarn_gated": {"fusion": "gated_sum"},
         "base_biarn_gated_all": {"fusion": "gated_sum", "fusion_layers": "all"},
+        "base_rnn_columns": {
+            "recurrence": "birnn",
+            "recurrence_layers": 6,
+            "fusion": "columns",
+        },
         "big_biarn": {},
     }
 

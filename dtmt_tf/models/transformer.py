@@ -40,6 +40,15 @@ class TransformerConfig(ModelConfig):
         "target: its table is the softmax's; all: the source's, too",
         choices=("none", "target", "all"),
     )
+    relative_distance: int = setting(
+        0,
+        "above 0: self-attention knows relative positions, up to this distance",
+        at_least=0,
+        at_most=10_000,
+    )
+    directional: bool = setting(
+        False, "encoder: half the heads see no later words, half no earlier ones"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,6 +56,10 @@ class TransformerConfig(ModelConfig):
             self.model_dim % self.num_heads == 0,
             "`model.model_dim` should be divisible by `model.num_heads`. "
             f"Received: {self.model_dim} and {self.num_heads}.",
+        )
+        require(
+            not self.directional or self.num_heads % 2 == 0,
+            f"`model.directional` needs an even `model.num_heads`. Received: {self.num_heads}.",
         )
 
     @property
@@ -167,6 +180,7 @@ class Transformer(TranslationModel):
                     reads_sources=reads_sources,
                     norm=norm,
                     initializer=matrices,
+                    relative_distance=config.relative_distance,
                     fusion=self.fusion(k, norm, matrices) if reads_sources else None,
                     name=f"layer_{k}",
                 )
@@ -192,13 +206,18 @@ class Transformer(TranslationModel):
             name="readout",
         )
 
+    @property
+    def annotations_dim(self) -> int:
+        """Width of the encoder's states."""
+        return self.config.model_dim
+
     def build(self, *_: Any) -> None:
         """Makes all weights."""
         states_shape = (None, None, self.config.model_dim)
         self.target_embedding.build()
         self.source_embedding.build()
         self.encoder.build(states_shape)
-        self.decoder.build(states_shape)
+        self.decoder.build(states_shape, (None, None, self.annotations_dim))
         self.readout.build(states_shape)
 
     def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
@@ -211,8 +230,21 @@ class Transformer(TranslationModel):
         positions = ops.arange(ops.shape(source_ids)[1])
         embedded = self.source_embedding(source_ids, positions, **options)
         bias = ops.where(ops.not_equal(source_ids, PAD_ID), 0.0, MASKED_SCORE)
-        annotations, _, _ = self.encoder(embedded, bias[:, None, None], **options)
+        scores = bias[:, None, None]
+        if self.config.directional:
+            scores = scores + self.directions(positions)
+        annotations, _, _ = self.encoder(embedded, scores, **options)
         return annotations, bias
+
+    def directions(self, positions: Any) -> Any:
+        """Returns the bias `[N, S, S]` of heads that look back, and of as many that look ahead.
+
+        All see the word itself, so that none is without words. (Hao et al., 2019, "DiSAN", after
+        Shen et al., 2018.)
+        """
+        back = ops.where(positions[None] <= positions[:, None], 0.0, MASKED_SCORE)
+        both = ops.stack([back, ops.transpose(back)])
+        return ops.repeat(both, self.config.num_heads // 2, axis=0)
 
     def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
         """Returns the decoder's memory of the sources."""

@@ -27,6 +27,7 @@ FORMS = {
     "birnn, three layers": {"recurrence": "birnn", "recurrence_layers": 3},
     "gated": {"fusion": "gated_sum"},
     "gated, all, pre-norm": {"fusion": "gated_sum", "fusion_layers": "all", "pre_norm": True},
+    "columns": {"recurrence": "birnn", "recurrence_layers": 2, "fusion": "columns"},
     "one step, one head": {"recurrence_steps": 1, "num_heads": 1, "pre_norm": True},
 }
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -104,7 +105,7 @@ def test_logits_equal_the_twin(form):
 
 
 def test_every_fusion_has_a_twin():
-    assert set(FUSIONS) == set(ref.FUSIONS)
+    assert set(FUSIONS) == set(ref.FUSIONS)  # and columns, which is no part of the decoder
 
 
 @pytest.mark.parametrize("form", ["arn, two layers", "birnn, three layers", "gated"])
@@ -157,6 +158,14 @@ def test_totals_of_the_paper():
     for printed, rows in (((88.0, 264.1), (85_637, 85_733)), ((107.9, 303.9), (124_504, 124_601))):
         for body, d, count in ((BASE, 512, printed[0]), (BIG, 1024, printed[1])):
             assert {round((body + d * r) / 1e6, 1) for r in rows} == {count}
+
+
+def test_columns_widen_what_the_decoder_attends_to():
+    d = 512
+    counts = counts_of(MODELS["transformer_base_rnn_columns"], 10, 10)
+    alone = counts_of(MODELS["transformer_base"], 10, 10)
+    assert counts["decoder"] - alone["decoder"] == 6 * 2 * d * 2 * d  # keys and values, 6 layers
+    assert counts["fusion"] == 0
 
 
 def test_counts_by_part_of_a_deep_one():
@@ -253,7 +262,8 @@ def test_depths_parts_and_memory_name_what_is_new():
     ("options", "message"),
     [
         ({"recurrence": "lstm"}, "recurrence` should be arn, biarn or birnn. Received: 'lstm'"),
-        ({"fusion": "sum"}, "`model.fusion` should be gated_sum or stack"),
+        ({"fusion": "sum"}, "`model.fusion` should be columns, gated_sum or stack"),
+        ({"fusion": "columns"}, "a state for each word: .*Received: biarn and 8"),
         ({"recurrence_layers": 0}, "`model.recurrence_layers` should be at least 1"),
         ({"fusion_layers": "bottom"}, "`model.fusion_layers` should be top or all"),
     ],

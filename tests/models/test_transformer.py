@@ -35,10 +35,12 @@ def make_model(rates=0.0, layers=(1, 1), **options):
     return randomise(config.build(WORDS_S, WORDS_T, training), np.random.default_rng(7), 0.5)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
+@pytest.fixture(scope="module", params=[0, 1], ids=["post-norm", "pre-norm, relative"])
 def model(request):
     """Two layers on both sides."""
-    return make_model(layers=(2, 2), pre_norm=request.param)
+    return make_model(
+        layers=(2, 2), pre_norm=bool(request.param), relative_distance=2 * request.param
+    )
 
 
 # The twin.
@@ -47,12 +49,15 @@ def model(request):
 def attention_weights(attention, value):
     key_kernel, value_kernel = np.split(value(attention.key_value.kernel), 2, axis=1)
     key_bias, value_bias = np.split(value(attention.key_value.bias), 2)
-    return {
+    weights = {
         "query": (value(attention.query.kernel), value(attention.query.bias)),
         "key": (key_kernel, key_bias),
         "value": (value_kernel, value_bias),
         "output": (value(attention.output_map.kernel), value(attention.output_map.bias)),
     }
+    if attention.relative_distance:
+        weights["relative"] = value(attention.relative_keys), value(attention.relative_values)
+    return weights
 
 
 def layer_weights(layer, value):
@@ -97,7 +102,12 @@ def twin(model, value=stored):
     weights, config = weights_of(model, value), model.config
     for source, target in zip(SOURCE, TARGET, strict=True):
         yield numpy_transformer.forward(
-            weights, source[source != 0], target[target != 0], config.num_heads, config.pre_norm
+            weights,
+            source[source != 0],
+            target[target != 0],
+            config.num_heads,
+            config.pre_norm,
+            config.directional,
         )
 
 
@@ -120,16 +130,22 @@ def test_logits_equal_the_twin(model):
         {"num_heads": 1},
         {"num_heads": 4, "filter_dim": 3},
         {"tied_embeddings": "target"},
+        {"relative_distance": 2},
+        {"relative_distance": 9, "pre_norm": True, "layers": (2, 2)},
+        {"directional": True},
+        {"directional": True, "relative_distance": 1, "num_heads": 4},
     ],
 )
 def test_every_switch_equals_the_twin(options):
     assert_equals_the_twin(make_model(**options))
 
 
-@pytest.mark.parametrize("pre_norm", [False, True])
-def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_policy, pre_norm):
+@pytest.mark.parametrize(
+    "options", [{}, {"pre_norm": True, "relative_distance": 1}], ids=["post-norm", "pre-norm"]
+)
+def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_policy, options):
     dtype_policy("float64")
-    model = make_model(pre_norm=pre_norm)
+    model = make_model(**options)
 
     def loss():
         log_probs = tf.nn.log_softmax(model(SOURCE, TARGET))
@@ -169,6 +185,12 @@ BASE, BIG = 44_139_008, 176_358_400  # without tables, from the totals of Hao et
         ("big", {}, BIG + 1024 * (1000 + 2 * 700)),
         ("base", {"tied_embeddings": "target"}, BASE + 512 * (1000 + 700)),
         ("base", {"tied_embeddings": "all"}, BASE + 512 * 1000),
+        (
+            "base_relpos",  # vectors for keys and values, of 33 distances, in each self-attention
+            {},
+            BASE + 512 * (1000 + 2 * 700) + 12 * 2 * 33 * 512,
+        ),
+        ("base_disan", {}, BASE + 512 * (1000 + 2 * 700)),
         ("base", {"pre_norm": True}, BASE + 512 * (1000 + 2 * 700) + 2 * 2 * 512),
     ],
 )
@@ -323,7 +345,11 @@ def test_each_rate_drops_somewhere_and_depends_on_the_seeds_alone(place):
 
 def test_mixed_precision_stays_near_float32(model, dtype_policy):
     dtype_policy("mixed_bfloat16")
-    low = make_model(layers=(2, 2), pre_norm=model.config.pre_norm)
+    low = make_model(
+        layers=(2, 2),
+        pre_norm=model.config.pre_norm,
+        relative_distance=model.config.relative_distance,
+    )
     low.set_weights(model.get_weights())
     expected = np.asarray(model(SOURCE, TARGET))
     logits = tf.cast(low(SOURCE, TARGET), "float32")
@@ -398,6 +424,7 @@ def test_saved_settings_of_a_preset_are_read_back(name):
             {"decoder_layers": 0},
             "`model.decoder_layers` should be at least 1 .*Received: 0",
         ),
+        ({"directional": True, "num_heads": 1}, "needs an even `model.num_heads`. Received: 1"),
         ({"tied_embeddings": "yes"}, "`model.tied_embeddings` should be none, target or all"),
     ],
 )

@@ -97,6 +97,8 @@ def forward(weights, source, target, config):
     memory = transformer.encode(weights, source, heads, pre_norm)
     embedded = transformer.embed_source(weights, source)
     states = encode(embedded, weights["recurrence"], config.recurrence, config.recurrence_steps)
+    if config.fusion == "columns":
+        memory = np.concatenate([memory, states], axis=1)
 
     def fuse(c, d, w):
         def read(x):

@@ -15,7 +15,8 @@ weights of a model are one nested dict:
              "source": attention, "source_norm": norm,     # in a decoder alone
              "fusion": what `fuse` reads,                  # where a decoder reads more, alone
              "inner": affine [d, F], "outer": affine [F, d], "outer_norm": norm}
-    attention = {"query": affine, "key": affine, "value": affine, "output": affine}, [d, d] each
+    attention = {"query": affine, "key": affine, "value": affine, "output": affine}, [d, d] each,
+                 and perhaps "relative": (keys [2D + 1, d], values [2D + 1, d])
     affine = (kernel, bias);  norm = (gain, offset)
 """
 
@@ -45,11 +46,12 @@ def affine(x, weights):
     return x @ kernel + bias
 
 
-def attend(x, memory, w, heads, causal=False):
+def attend(x, memory, w, heads, causal=False, directional=False):
     """Scaled dot-product attention of x [T, d] to memory [S, d], head by head, word by word.
 
     Returns:
-        `([T, d], weights [N, T, S])`; a causal word t sees the words 0 .. t of the memory.
+        `([T, d], weights [N, T, S])`; a causal word t sees the words 0 .. t of the memory. With
+        directions so do the first half of the heads; the others see the words t .. S - 1.
     """
     queries = affine(x, w["query"])
     keys, values = affine(memory, w["key"]), affine(memory, w["value"])
@@ -59,14 +61,27 @@ def attend(x, memory, w, heads, causal=False):
     for k in range(heads):
         part = slice(k * width, (k + 1) * width)
         for t in range(len(x)):
-            seen = t + 1 if causal else len(memory)
-            scores = keys[:seen, part] @ queries[t, part] / math.sqrt(width)
-            weights[k, t, :seen] = softmax(scores)
-            mixed[t, part] = weights[k, t, :seen] @ values[:seen, part]
+            back = causal or (directional and k < heads // 2)
+            ahead = directional and not back
+            seen = range(t if ahead else 0, t + 1 if back else len(memory))
+            scores, read = [], []
+            for j in seen:
+                key, value = keys[j, part], values[j, part]
+                if "relative" in w:  # Shaw et al. (2018), Eqs. (3) and (4)
+                    limit = len(w["relative"][0]) // 2
+                    row = max(-limit, min(limit, j - t)) + limit
+                    key, value = (
+                        key + w["relative"][0][row, part],
+                        value + w["relative"][1][row, part],
+                    )
+                scores.append(queries[t, part] @ key / math.sqrt(width))
+                read.append(value)
+            weights[k, t, seen.start : seen.stop] = softmax(np.array(scores))
+            mixed[t, part] = weights[k, t, seen.start : seen.stop] @ np.stack(read)
     return affine(mixed, w["output"]), weights
 
 
-def run_layer(x, w, heads, pre_norm, memory=None, causal=False, fuse=None):
+def run_layer(x, w, heads, pre_norm, memory=None, causal=False, fuse=None, directional=False):
     """One layer: every part is added to the state, with its norm before it or after the sum.
 
     `fuse(c, d, weights)`, of the states after self-attention and after attention to the memory,
@@ -88,7 +103,7 @@ def run_layer(x, w, heads, pre_norm, memory=None, causal=False, fuse=None):
         looked.append(weights)
         return result
 
-    x = add(x, lambda y: attend(y, y, w["self"], heads, causal)[0], w["self_norm"])
+    x = add(x, lambda y: attend(y, y, w["self"], heads, causal, directional)[0], w["self_norm"])
     if memory is not None:
         c, x = x, add(x, look, w["source_norm"])
         if "fusion" in w:
@@ -103,16 +118,16 @@ def embed_source(weights, source):
     return table[list(source)] * math.sqrt(table.shape[1]) + weights["source"]["bias"]
 
 
-def encode(weights, source, heads, pre_norm):
-    """The encoder's last states, [S, d]."""
+def encode(weights, source, heads, pre_norm, directional=False):
+    """The encoder's last states, [S, d]; directional as in `attend`."""
     x = embed_source(weights, source)
     x = x + timing(*x.shape)
     for layer in weights["encoder"]:
-        x, _ = run_layer(x, layer, heads, pre_norm)
+        x, _ = run_layer(x, layer, heads, pre_norm, directional=directional)
     return layer_norm(x, *weights["encoder_norm"]) if pre_norm else x
 
 
-def forward(weights, source, target, heads, pre_norm):
+def forward(weights, source, target, heads, pre_norm, directional=False):
     """One sentence under teacher forcing; the word before the first has id 0.
 
     Args:
@@ -121,11 +136,13 @@ def forward(weights, source, target, heads, pre_norm):
         target: Ids, T of them.
         heads: N.
         pre_norm: Where the norms are.
+        directional: As in `attend`, of the encoder.
 
     Returns:
         `(logits [T, V], attention weights [layers, N, T, S])`.
     """
-    return decode(weights, encode(weights, source, heads, pre_norm), target, heads, pre_norm)
+    memory = encode(weights, source, heads, pre_norm, directional)
+    return decode(weights, memory, target, heads, pre_norm)
 
 
 def decode(weights, memory, target, heads, pre_norm, fuse=None):
