@@ -15,6 +15,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "train": "train a model, score it and export it; go on with a training",
     "translate": "translate text with an exported model",
     "evaluate": "score a run, or compare files of translations",
+    "contrast": "compare probabilities of correct and of faulty translations",
     "export": "export a trained run as a SavedModel",
     "verify": "check that an exported model is whole",
     "prepare": "check a corpus and write its training pairs as records",

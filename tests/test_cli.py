@@ -85,7 +85,12 @@ def test_runs_lie_in_the_present_folder_or_in_the_checkout_of_the_script(monkeyp
 def test_help_imports_neither_tensorflow_nor_what_it_needs():
     code = "import sys; sys.argv = ['dtmt', *sys.argv[1:]]\nfrom dtmt_tf.cli import main\n"
     code += "try: main()\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
-    for arguments in (["--help"], ["train", "--help"], ["client", "--help"]):
+    for arguments in (
+        ["--help"],
+        ["train", "--help"],
+        ["contrast", "--help"],
+        ["client", "--help"],
+    ):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True
         )

@@ -14,6 +14,7 @@ from dtmt_tf.errors import UserError
 
 MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
 MAX_LINE_BYTES = 1 << 20  # of a packed file memory would not hold, one line may have
+MAX_FILE_BYTES = 1 << 30  # of a file that is read as a whole
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _BLOCK_BYTES = 1 << 20
@@ -62,7 +63,23 @@ def byte_lines(path: Path | str) -> Iterator[bytes]:
                     raise _too_long(path, number)
                 yield text
         except _DAMAGED as error:
-            raise UserError(f"{path} is damaged: {error}. Fetch or pack it again.") from error
+            raise _damaged(path, error) from error
+
+
+def read_whole(path: Path | str) -> bytes:
+    """Returns a file's content, unpacked, without a byte order mark.
+
+    Raises:
+        UserError: If the file is missing or damaged, or larger than 1 GiB.
+    """
+    with _open(Path(path)) as stream:
+        try:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        except _DAMAGED as error:
+            raise _damaged(path, error) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise UserError(f"{path} has more than {MAX_FILE_BYTES:,} bytes. Divide it.")
+    return content.removeprefix(MARK)
 
 
 def unmarked_lines(path: Path | str) -> Iterator[bytes]:
@@ -73,6 +90,10 @@ def unmarked_lines(path: Path | str) -> Iterator[bytes]:
 def is_marked(path: Path | str) -> bool:
     """Whether a file begins with a byte order mark."""
     return next(byte_lines(path), b"").startswith(MARK)
+
+
+def _damaged(path: Path | str, error: Exception) -> UserError:
+    return UserError(f"{path} is damaged: {error}. Fetch or pack it again.")
 
 
 def _too_long(path: Path | str, number: int) -> UserError:
@@ -119,7 +140,7 @@ def facts_of(path: Path, suffix: str | None = None) -> FileFacts:
                 num_lines += block.count(b"\n")
                 end = block[-1:]
         except _DAMAGED as error:
-            raise UserError(f"{path} is damaged: {error}. Fetch or pack it again.") from error
+            raise _damaged(path, error) from error
     return FileFacts(digest.hexdigest(), num_lines + (end != b"\n"))
 
 

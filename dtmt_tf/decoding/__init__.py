@@ -7,6 +7,7 @@ from dtmt_tf.decoding.translate import (
     longest_hypotheses,
     make_search,
     progress_bar,
+    score_pairs,
     translate_lines,
     translate_to,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "longest_hypotheses",
     "make_search",
     "progress_bar",
+    "score_pairs",
     "translate_lines",
     "translate_to",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -118,9 +118,6 @@ def translate_lines(
 ) -> tuple[list[str], list[float]]:
     """Translates any number of lines, batches sorted by length, results in the lines' order.
 
-    Long lines come first. On a processor as many batches as it has cores, `MOST_AT_ONCE` at most,
-    are translated side by side: the products of one are too small to keep more than a core busy.
-
     Args:
         lines: Source text.
         translate: Strings `[B]` to translations and scores, such as an exported signature; called
@@ -131,28 +128,83 @@ def translate_lines(
     Returns:
         As many translations and scores as lines.
     """
+    translations, scores = [""] * len(lines), [0.0] * len(lines)
+
+    def answer(rows: list[int]) -> tuple[Any, Any]:
+        return translate(tf.constant([lines[k] for k in rows]))
+
+    for rows, (texts, values) in side_by_side(answer, lines, batch_size, progress):
+        for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
+            translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
+    return translations, scores
+
+
+def side_by_side(
+    answer: Callable[[list[int]], Any],
+    lines: Sequence[str],
+    batch_size: int,
+    progress: str | tqdm = "",
+) -> Iterator[tuple[list[int], Any]]:
+    """Yields the answers to batches of lines of like length, the longest first.
+
+    On a processor as many batches as it has cores, `MOST_AT_ONCE` at most, are answered side by
+    side: the products of one are too small to keep more than a core busy.
+
+    Args:
+        answer: Row numbers to their answer; called by several threads at once.
+        lines: What the rows hold.
+        batch_size: Most rows of a batch.
+        progress: What the progress bar says, no bar if empty; or a bar to go on with.
+    """
     order = sorted(range(len(lines)), key=lambda k: -len(lines[k]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    translations, scores = [""] * len(lines), [0.0] * len(lines)
     with contextlib.ExitStack() as stack:
         bar = progress
         if isinstance(bar, str):
             bar = stack.enter_context(progress_bar(len(lines), bar))
-
-        def answer(rows: list[int]) -> tuple[Any, Any]:
-            return translate(tf.constant([lines[k] for k in rows]))
-
         on_gpu = bool(tf.config.list_logical_devices("GPU"))
         pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MOST_AT_ONCE))
         try:
-            answers = pool.map(answer, batches)
-            for rows, (texts, values) in zip(batches, answers, strict=True):
-                for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
-                    translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
+            for rows, found in zip(batches, pool.map(answer, batches), strict=True):
+                yield rows, found
                 bar.update(len(rows))
         finally:  # when one fails, or the user has had enough, the rest is not begun
             pool.shutdown(cancel_futures=True)
-    return translations, scores
+
+
+def score_pairs(
+    pairs: Sequence[tuple[str, str]],
+    score: Callable[[tf.Tensor, tf.Tensor], tuple[Any, Any]],
+    batch_size: int,
+    progress: str = "",
+) -> list[tuple[float, int]]:
+    """Scores given translations, batches sorted by length, results in the pairs' order.
+
+    A pair that stands there several times is scored once.
+
+    Args:
+        pairs: Source and translation.
+        score: Strings `[B]` and `[B]` to log probabilities and numbers of sub-words, such as an
+            exported signature; called by several threads at once.
+        batch_size: Pairs at once.
+        progress: What the progress bar says; no bar if empty.
+
+    Returns:
+        Of each pair the log probability of the translation with its <eos>, and of how many
+        sub-words that is.
+    """
+    different = list(dict.fromkeys(pairs))
+    found: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def answer(rows: list[int]) -> tuple[Any, Any]:
+        sides = zip(*(different[k] for k in rows), strict=True)
+        return score(*(tf.constant(side) for side in sides))
+
+    joined = [source + target for source, target in different]
+    for rows, (values, lengths) in side_by_side(answer, joined, batch_size, progress):
+        for k, value, length in zip(rows, values.numpy(), lengths.numpy(), strict=True):
+            found[different[k]] = float(value), int(length)
+    return [found[pair] for pair in pairs]
 
 
 def translate_to(

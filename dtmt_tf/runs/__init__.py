@@ -3,7 +3,7 @@
 from dtmt_tf.runs.ensembles import unite
 from dtmt_tf.runs.publishing import publish
 from dtmt_tf.runs.run import Run
-from dtmt_tf.runs.scoring import endpoints, evaluate, score, translate_function
+from dtmt_tf.runs.scoring import endpoints, evaluate, score, score_function, translate_function
 from dtmt_tf.runs.session import Session
 from dtmt_tf.runs.weights import best_model
 
@@ -15,6 +15,7 @@ __all__ = [
     "evaluate",
     "publish",
     "score",
+    "score_function",
     "translate_function",
     "unite",
 ]

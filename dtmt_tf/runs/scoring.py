@@ -21,7 +21,7 @@ from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
 
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
-Translate = Callable[[Any], tuple[Any, Any]]  # strings `[B]` -> translations and scores
+Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and scores
 
 
 def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = None) -> Endpoints:
@@ -43,6 +43,18 @@ def translate_function(run: Run, model: TranslationModel) -> Translate:
         return outputs["translation"], outputs["score"]
 
     return translate
+
+
+def score_function(run: Run, model: TranslationModel) -> Translate:
+    """Returns sources and translations `[B]` -> log probabilities and numbers of sub-words."""
+    answers, texts = endpoints(run, model), tf.TensorSpec([None], tf.string)
+
+    @tf.function(input_signature=[texts, texts])
+    def scored(sources: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        outputs = answers.score(sources, targets)
+        return outputs["log_probability"], outputs["tokens"]
+
+    return scored
 
 
 def translate(run: Run, lines: list[str], function: Translate, progress: str) -> list[str]:

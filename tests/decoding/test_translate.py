@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig
-from dtmt_tf.decoding import by_length, make_search, translate_lines, translate_to
+from dtmt_tf.decoding import by_length, make_search, score_pairs, translate_lines, translate_to
 from dtmt_tf.export import Endpoints
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.text import Subwords, Vocabulary, train_subwords
@@ -206,6 +206,20 @@ def test_lines_come_back_in_their_order_and_number():
     assert scores == [3.0, 1.0, 0.0, 2.0, 1.0, 4.0]
     # sorted by length, the two in any order
     assert sorted(batches) == [["a", ""], ["dddd", "ccc", "bb", "a"]]
+
+
+def test_pairs_are_scored_once_each_in_batches_of_like_length():
+    batches = []
+
+    def score(sources, targets):
+        batches.append(list(zip(sources.numpy().tolist(), targets.numpy().tolist(), strict=True)))
+        return -tf.cast(tf.strings.length(sources), tf.float32), tf.strings.length(targets)
+
+    pairs = [("a", "xxx"), ("bb", "y"), ("a", "xxx"), ("a", "y"), ("dddd", "zzzz")]
+    assert score_pairs(pairs, score, 2) == [(-1, 3), (-2, 1), (-1, 3), (-1, 1), (-4, 4)]
+    long, short = {(b"dddd", b"zzzz"), (b"a", b"xxx")}, {(b"bb", b"y"), (b"a", b"y")}
+    assert sorted(map(set, batches), key=min) == sorted([long, short], key=min)  # threads race
+    assert score_pairs([], score, 2) == []
 
 
 def test_batches_run_side_by_side_on_as_many_threads_as_cores(monkeypatch):

@@ -41,6 +41,7 @@ TEXTS = {
     "latin1.en": b"one\ncaf\xe9\nthree\n",
     "utf16.en": "one\ntwo\nthree\n".encode("utf-16"),
     "bom.de": b"\xef\xbb\xbfeins\nzwei\ndrei\n",
+    "sets.tsv": b"set\tsource\tcorrect\tcontrastive\nk\ta\tb\tc\n",
     "nul.en": b"a\0b\n\0\n\n",
     "empty.en": b"",
     "bad.gz": b"no archive\n",
@@ -143,6 +144,7 @@ def shop(tmp_path_factory):
         path.write_bytes(content)
     (folder / "bare").mkdir()
     (folder / "link.en").symlink_to("ok.en")
+    (folder / "link.tsv").symlink_to("sets.tsv")
     (folder / "hard.en").hardlink_to(folder / "ok.en")
     (folder / "device").symlink_to("/dev/null")
     text = {"text": tf.string}

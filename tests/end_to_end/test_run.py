@@ -78,6 +78,30 @@ def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
     assert system["p_value"] < 0.05
 
 
+def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here, tmp_path):
+    data = [lines_of(workshop.folder / f"test.{side}")[:60] for side in ("source", "target")]
+    table = tmp_path / "digits.tsv"
+    wrong = {"eins": "zwei", "zwei": "drei", "drei": "vier"}
+    rows = [
+        f"digit\t{source}\t{target}\t{target.replace(digit, wrong[digit], 1)}"
+        for source, target in zip(*data, strict=True)
+        for digit in wrong
+        if digit in target
+    ]
+    head = "set\tsource\tcorrect\tcontrastive"
+    table.write_text("".join(f"{line}\n" for line in [head, *rows]), encoding="utf-8")
+    found = []
+    for model in (workshop.arguments, ["--saved-model", workshop.run_folder / "1"]):
+        out = tmp_path / f"{len(found)}.json"
+        result = here("contrast", *model, table, "--json", out)
+        assert result.returncode == 0, result.stderr
+        found += json.loads(out.read_text()).values()
+    assert found[0] == found[1]
+    assert found[0]["digit"]["pairs"] == len(rows) > 30
+    for way in ("log_probability", "divided_by_length"):
+        assert found[0]["digit"][way]["accuracy"] > 90
+
+
 def test_decoding_can_be_changed_after_training_and_nothing_else(workshop, here):
     greedy = here("evaluate", *workshop.arguments, "--split", "validation",
                   "--set", "decoding.beam_size=1")  # fmt: skip

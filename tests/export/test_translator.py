@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.export import Translator
+from dtmt_tf.export import Scorer, Translator
 
 
 def saved(folder, function, spec, signature="serving_default"):
@@ -74,6 +74,38 @@ def test_a_graph_of_another_kind_of_session_is_told(tmp_path):
         builder.save()
     with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
         Translator(tmp_path)
+
+
+def test_a_model_that_scores_otherwise_is_named(tmp_path):
+    def serve(text):
+        return {"log_probability": tf.zeros_like(text, tf.float32)}
+
+    with pytest.raises(UserError, match="does not score translations: it takes text and gives log"):
+        Scorer(saved(tmp_path, serve, TEXT, "score"))
+
+
+def test_pairs_that_the_model_refuses_together_are_scored_in_several_calls(tmp_path):
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, n) for n in ("source", "target")]
+    )
+    def score(source, target):
+        few = tf.debugging.assert_less(tf.size(source), 3, "at most 2 lines")
+        short = tf.debugging.assert_less(tf.strings.length(target), 9, "at most 8 bytes")
+        with tf.control_dependencies([few, short]):
+            lengths = tf.strings.length(target)
+            source_lengths = tf.cast(tf.strings.length(source), tf.float32)
+            return {"log_probability": -source_lengths, "tokens": lengths}
+
+    module = tf.Module()
+    module.score = score
+    tf.saved_model.save(module, str(tmp_path), {"score": score})
+    scorer = Scorer(tmp_path)
+    sources, targets = tf.constant(["a", "bb", "ccc", "d", "e"]), tf.constant(list("vwxy") + ["zz"])
+    values, tokens = scorer(sources, targets)
+    assert values.numpy().tolist() == [-1, -2, -3, -1, -1]
+    assert tokens.numpy().tolist() == [1, 1, 1, 1, 2]
+    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
+        scorer(sources[:2], tf.constant(["a", "too long a line"]))
 
 
 def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path):

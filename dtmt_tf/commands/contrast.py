@@ -1,0 +1,176 @@
+"""Compares a model's probabilities of correct translations and of translations with an error."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common, lines
+from dtmt_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from dtmt_tf.evaluation.contrast_sets import Contrast
+
+MOST_AT_ONCE = 10_000  # pairs in a batch
+WIDEST = 16  # words in a bin
+COLUMNS = (
+    *("model", "type", "position", "distance", "correct_log_probability", "correct_tokens"),
+    *("contrastive_log_probability", "contrastive_tokens"),
+)
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Scores sets of contrastive translations."""
+    parser = common.run_parser(
+        "dtmt contrast",
+        "Tell how often a model gives a correct translation a higher probability than one with an "
+        "error, by type of error and by distance or position. Log probabilities are compared as "
+        "they are, and divided by length.",
+        "dtmt contrast --task general_ende lingeval97.json",
+        "dtmt contrast --saved-model a/1 --plot a.svg sets/*.tsv.gz",
+    )
+    parser.add_argument(
+        "sets",
+        nargs="+",
+        type=Path,
+        metavar="SET",
+        help="LingEval97's JSON, or a table with tabs whose first line names the columns set, "
+        "source, correct, contrastive and, perhaps, distance; plain, .gz or .xz",
+    )
+    parser.add_argument(
+        "--saved-model",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="an exported version's folder; may be given several times, each is then a line of "
+        "the plot (default: the run's checkpoint)",
+    )
+    parser.add_argument(
+        "--text",
+        type=Path,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="lines that stand for the texts of the one JSON set, such as truecased ones: of each "
+        "sentence the correct translation, then one with each error",
+    )
+    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
+    group = parser.add_argument_group("report")
+    group.add_argument(
+        "--by",
+        choices=("distance", "position"),
+        default="distance",
+        help="words between those that should agree, where the set knows them, or number of the "
+        "first word that differs (default: %(default)s)",
+    )
+    group.add_argument(
+        "--bin-width",
+        type=int,
+        default=4,
+        metavar="N",
+        help="words of a row (default: %(default)s)",
+    )
+    group.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw them; the name ends in .svg, .png or .pdf"
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file")
+    group.add_argument(
+        "--scores",
+        type=Path,
+        metavar="FILE",
+        help="write what each pair was scored with, with tabs",
+    )
+    args = parser.parse_args(arguments)
+    _check(args)
+
+    from dtmt_tf.evaluation import contrast, write_json
+
+    contrasts = [each for path in args.sets for each in _read(path, args.text)]
+    if not contrasts:
+        raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
+    startup.start_tensorflow()
+
+    from dtmt_tf.decoding import score_pairs
+
+    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
+    systems, rows = {}, []
+    for name, score in _scorers(args):
+        progress = name if sys.stderr.isatty() else ""
+        found = score_pairs(sides, score, args.batch_size, progress)
+        scores = list(zip(found[::2], found[1::2], strict=True))
+        systems[name] = contrast.accuracies(contrasts, scores, args.by, args.bin_width)
+        rows += [_row(name, *both) for both in zip(contrasts, scores, strict=True)]
+        print(f"{name}\n{contrast.format_accuracies(systems[name])}\n")
+    if args.json:
+        write_json(args.json, {name: contrast.plain(kinds) for name, kinds in systems.items()})
+    if args.scores:
+        from dtmt_tf.files import write_atomically
+
+        table = "".join("\t".join(cells) + "\n" for cells in [COLUMNS, *rows])
+        write_atomically(args.scores, table.encode())
+    if args.plot:
+        from dtmt_tf.evaluation import contrast_plot
+
+        contrast_plot.draw(systems, args.plot)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises a UserError if arguments do not fit, before anything is read or scored."""
+    common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
+    common.check_range(args, "bin_width", 1, WIDEST)
+    if args.text and (len(args.sets) != 1 or not _is_json(args.sets[0])):
+        raise UserError("--text goes with one JSON set.")
+    if args.plot:
+        from dtmt_tf.evaluation.contrast_plot import check_format
+
+        check_format(args.plot)
+    for first, second in itertools.combinations(args.sets, 2):
+        if lines.same_file(first, second):
+            raise UserError(f"{second} is named twice.")
+    for option in ("json", "scores", "plot"):
+        written = getattr(args, option)
+        for path in [*args.sets, *(args.text or ())] if written else []:
+            if lines.same_file(path, written):
+                raise UserError(f"--{option} would write over {path}.")
+
+
+def _is_json(path: Path) -> bool:
+    return ".json" in path.suffixes
+
+
+def _read(path: Path, text: Sequence[Path] | None) -> list[Contrast]:
+    from dtmt_tf.data.lines import read_whole
+    from dtmt_tf.evaluation.contrast_sets import read_json, read_table
+
+    if not _is_json(path):
+        return read_table(lines.read_text(path), str(path))
+    prepared = tuple(lines.read_text(each) for each in text) if text else None
+    return read_json(read_whole(path), str(path), prepared)  # type: ignore[arg-type]
+
+
+def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., tuple[Any, Any]]]]:
+    """Yields the models' names, and what scores with them; one model is in memory at a time."""
+    from dtmt_tf.export import Scorer
+    from dtmt_tf.runs import Run, best_model, score_function
+
+    if args.saved_model:
+        for folder in args.saved_model:
+            yield str(folder), Scorer(folder)
+        return
+    folder = common.run_folder(args)
+    run = Run.open(folder, common.data_dir(args), common.cache_dir())
+    run.check_trained()
+    yield str(folder), score_function(run, best_model(run)[0])
+
+
+def _row(name: str, contrast: Contrast, scores: Any) -> list[str]:
+    distance = "" if contrast.distance is None else str(contrast.distance)
+    cells = [name, contrast.kind, str(contrast.position), distance]
+    for log_probability, tokens in scores:
+        cells += [f"{log_probability:.4f}", str(tokens)]
+    return cells

@@ -1,0 +1,70 @@
+"""Accuracies by distance or position, drawn."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation.contrast import OfKind
+from dtmt_tf.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".png", ".pdf")
+COLUMNS = 3  # panels in a row
+
+
+def check_format(path: Path) -> None:
+    """Raises a UserError if a picture's name has none of the known ends."""
+    if path.suffix not in FORMATS:
+        raise UserError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
+
+
+def draw(systems: Mapping[str, Mapping[str, OfKind]], path: Path) -> None:
+    """Draws a panel for each type of error, with a line for each model and its 95 % intervals.
+
+    Compared are log probabilities, not divided by length.
+
+    Args:
+        systems: Accuracies by model and type of error.
+        path: The picture; its end says which kind.
+    """
+    buffer = io.BytesIO()
+    figure_of(systems).savefig(buffer, format=path.suffix[1:])
+    write_atomically(path, buffer.getvalue())
+
+
+def figure_of(systems: Mapping[str, Mapping[str, OfKind]]) -> Figure:
+    """Returns the picture that `draw` writes."""
+    from matplotlib.figure import Figure
+
+    kinds = list(next(iter(systems.values())))
+    columns = min(COLUMNS, len(kinds))
+    rows = -(-len(kinds) // columns)
+    figure = Figure(figsize=(0.6 + 3.2 * columns, 0.6 + 2.6 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for kind, axes in zip(kinds, grid.flat, strict=False):
+        for name, found in systems.items():
+            bins = [both.summed for both in found[kind].bins.values()]
+            values = [accuracy.percent for accuracy in bins]
+            ends = [accuracy.interval for accuracy in bins]
+            below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
+            above = [high - value for value, (_, high) in zip(values, ends, strict=True)]
+            axes.errorbar(range(len(bins)), values, [below, above], label=name, marker="o", ms=3,
+                          lw=1.4, elinewidth=0.8, capsize=2)  # fmt: skip
+        of = next(iter(systems.values()))[kind]
+        axes.set_xticks(range(len(of.bins)), list(of.bins))
+        axes.set_title(kind, fontsize="medium", parse_math=False)
+        axes.set_xlabel(f"{of.measure}, words")
+        axes.grid(lw=0.4)
+    for axes in grid.flat[len(kinds) :]:
+        axes.set_axis_off()
+    for row in grid:
+        row[0].set_ylabel("accuracy, %")
+    lines, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=1, frameon=False)
+    return figure
