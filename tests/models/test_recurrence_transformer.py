@@ -9,7 +9,7 @@ import tensorflow as tf
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.layers import FUSIONS, SeedStream
-from dtmt_tf.models import MODELS, RecurrenceTransformerConfig
+from dtmt_tf.models import MODELS, RecurrenceTransformerConfig, TransformerConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models import test_transformer as plain
 from tests.models.test_parameter_counts import counts_of, total
@@ -160,22 +160,39 @@ def test_totals_of_the_paper():
             assert {round((body + d * r) / 1e6, 1) for r in rows} == {count}
 
 
-def test_columns_widen_what_the_decoder_attends_to():
-    d = 512
-    counts = counts_of(MODELS["transformer_base_rnn_columns"], 10, 10)
-    alone = counts_of(MODELS["transformer_base"], 10, 10)
-    assert counts["decoder"] - alone["decoder"] == 6 * 2 * d * 2 * d  # keys and values, 6 layers
-    assert counts["fusion"] == 0
-
-
-def test_counts_by_part_of_a_deep_one():
-    d, counts = 512, counts_of(MODELS["transformer_base_birnn6"], 10, 10)
+def test_counts_by_part_of_deep_ones():
+    d, size = 12, {"model_dim": 12, "filter_dim": 48, "num_heads": 2}
+    alone = counts_of(TransformerConfig(**size), 10, 10)
+    options = {"recurrence": "birnn", "recurrence_layers": 6}
+    counts = counts_of(RecurrenceTransformerConfig(**size, **options), 10, 10)
     first, above = 2 * (3 * d * d + 3 * d * d), 2 * (3 * 2 * d * d + 3 * d * d)
     rest = 2 * (2 * d * 4 * d) + 4 * d + 2 * d + 2 * 4 * d
     assert counts["recurrence encoder"] == first + 5 * above + 6 * rest
     assert counts["fusion"] == 6 * d * d + 4 * d + 2 * d
-    plain_counts = counts_of(MODELS["transformer_base"], 10, 10)
-    assert {name: counts[name] for name in plain_counts} == plain_counts
+    assert {name: counts[name] for name in alone} == alone
+    columns = counts_of(RecurrenceTransformerConfig(**size, **options, fusion="columns"), 10, 10)
+    assert columns["fusion"] == 0 and columns["recurrence encoder"] == counts["recurrence encoder"]
+    assert columns["decoder"] - alone["decoder"] == 6 * 2 * d * 2 * d  # wider keys and values
+
+
+def test_presets_are_the_rows_of_the_paper():
+    def settings(name):
+        names = ("recurrence", "recurrence_layers", "fusion", "fusion_layers")
+        return tuple(getattr(MODELS[f"transformer_{name}"], field) for field in names)
+
+    rows = {
+        "base_birnn6": ("birnn", 6, "stack", "top"),
+        "base_biarn6": ("biarn", 6, "stack", "top"),
+        "base_biarn3": ("biarn", 3, "stack", "top"),
+        "base_biarn": ("biarn", 1, "stack", "top"),
+        "big_biarn": ("biarn", 1, "stack", "top"),
+        "base_biarn_gated": ("biarn", 1, "gated_sum", "top"),
+        "base_biarn_gated_all": ("biarn", 1, "gated_sum", "all"),
+        "base_biarn_all": ("biarn", 1, "stack", "all"),
+        "base_rnn_columns": ("birnn", 6, "columns", "top"),
+    }
+    assert {name: settings(name) for name in rows} == rows
+    assert MODELS["transformer_base_biarn"].recurrence_steps == 8
 
 
 # What may not change the result, and search.

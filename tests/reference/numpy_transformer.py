@@ -70,10 +70,8 @@ def attend(x, memory, w, heads, causal=False, directional=False):
                 if "relative" in w:  # Shaw et al. (2018), Eqs. (3) and (4)
                     limit = len(w["relative"][0]) // 2
                     row = max(-limit, min(limit, j - t)) + limit
-                    key, value = (
-                        key + w["relative"][0][row, part],
-                        value + w["relative"][1][row, part],
-                    )
+                    of_key, of_value = (table[row, part] for table in w["relative"])
+                    key, value = key + of_key, value + of_value
                 scores.append(queries[t, part] @ key / math.sqrt(width))
                 read.append(value)
             weights[k, t, seen.start : seen.stop] = softmax(np.array(scores))
