@@ -1,6 +1,9 @@
-"""WMT14 English-German with the paper's settings."""
+"""WMT14 English-German with DTMT's settings, and with those of Vaswani et al. for Transformers."""
+
+import dataclasses
 
 from dtmt_tf.config import DataConfig, Task, TrainingConfig
+from dtmt_tf.tasks.vaswani import BASE, BIG
 
 TASK = Task(
     name="wmt14_ende",
@@ -31,4 +34,18 @@ TASK = Task(
         schedule_decay_end=1_200_000,
         validation_steps=2000,
     ),
+)
+TRANSFORMER = dataclasses.replace(
+    TASK,
+    name="wmt14_ende_base",
+    description="WMT14 English-German, as Vaswani et al. train the base Transformer (8 GPUs)",
+    model="transformer_base",
+    training=BASE,
+)
+TRANSFORMER_BIG = dataclasses.replace(
+    TASK,
+    name="wmt14_ende_big",
+    description="WMT14 English-German, as they train the big Transformer",
+    model="transformer_big",
+    training=BIG,
 )

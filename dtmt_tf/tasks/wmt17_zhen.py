@@ -1,19 +1,19 @@
-"""WMT17 Chinese-English, the corpus of Hao et al. (2019), for a Transformer as they train it.
+"""WMT17 Chinese-English, the corpus of Hao et al. (2019), for Transformers as they train them.
 
 They follow Vaswani et al. (2017) with 32K merges for each language. Otherwise than there:
 
 - they train on 20.6 million pairs; TFDS holds about 25, all that WMT17 offered;
-- SentencePiece makes 32,000 sub-words for each language of raw text;
-- the rate rises to Vaswani's 7e-4 at update 4,000 as theirs does, then falls by schedule (17), at
-  update 100,000 to 1.1e-4 (theirs: 1.4e-4);
-- gradients are clipped at norm 5.
+- SentencePiece makes 32,000 sub-words for each language of raw text.
 """
 
-from dtmt_tf.config import DataConfig, Task, TrainingConfig
+import dataclasses
+
+from dtmt_tf.config import DataConfig, Task
+from dtmt_tf.tasks.vaswani import BASE, BIG
 
 TASK = Task(
     name="wmt17_zhen",
-    description="WMT17 Chinese-English, the corpus of Hao et al. (2019), for a Transformer",
+    description="WMT17 Chinese-English, as Vaswani et al. train the base Transformer (8 GPUs)",
     model="transformer_base",
     replicas=8,
     data=DataConfig(
@@ -28,19 +28,12 @@ TASK = Task(
         max_length=256,
         max_tokens_per_batch=4096,
     ),
-    training=TrainingConfig(
-        max_steps=100_000,
-        label_smoothing=0.1,
-        embedding_dropout_rate=0.1,
-        output_dropout_rate=0.0,  # theirs is on embeddings and between layers
-        candidate_dropout_rate=0.1,
-        learning_rate=8.75e-5,
-        schedule_replicas=8,
-        schedule_warmup=500,
-        schedule_decay_start=32_000,
-        schedule_decay_end=1_200_000,
-        adam_beta_2=0.98,
-        adam_epsilon=1e-9,
-        validation_steps=2000,
-    ),
+    training=BASE,
+)
+BIG_TASK = dataclasses.replace(
+    TASK,
+    name="wmt17_zhen_big",
+    description="WMT17 Chinese-English, as they train the big Transformer",
+    model="transformer_big",
+    training=BIG,
 )
