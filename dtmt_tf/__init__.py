@@ -1,1 +1,19 @@
-"""Neural machine translation with deep-transition recurrent networks, in Keras 3."""
+"""Neural machine translation with deep-transition recurrent networks, in Keras 3.
+
+`Translator` loads an exported model; TensorFlow starts when it is first named.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtmt_tf.translator import Alignment, Candidate, Score, Translation, Translator
+
+__all__ = ["Alignment", "Candidate", "Score", "Translation", "Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dtmt_tf import translator
+
+    return getattr(translator, name)

@@ -9,11 +9,17 @@ from dtmt_tf.errors import UserError
 
 _FORM = re.compile(r"[A-Za-z0-9]{1,8}([-_][A-Za-z0-9]{1,8})*")  # as RFC 5646; safe in file names
 _PRIVATE = re.compile(r"x-.+|q[a-t][a-z](-.+)?")  # of RFC 5646, and qaa to qtz of ISO 639-2
+_WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
 def base_language(code: str) -> str:
     """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
     return code.lower().replace("_", "-").partition("-")[0]
+
+
+def has_blanks(code: str) -> bool:
+    """Whether a language divides its words by blanks."""
+    return base_language(code) not in _WITHOUT_BLANKS
 
 
 def check_form(setting: str, code: str) -> None:

@@ -94,13 +94,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
     startup.start_tensorflow()
 
-    from dtmt_tf.decoding import score_pairs
-
     sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
     systems, rows = {}, []
     for name, score in _scorers(args):
-        progress = name if sys.stderr.isatty() else ""
-        found = score_pairs(sides, score, args.batch_size, progress)
+        found = score(sides)
         scores = list(zip(found[::2], found[1::2], strict=True))
         systems[name] = contrast.accuracies(contrasts, scores, args.by, args.bin_width)
         rows += [_row(name, *both) for both in zip(contrasts, scores, strict=True)]
@@ -153,19 +150,31 @@ def _read(path: Path, text: Sequence[Path] | None) -> list[Contrast]:
     return read_json(read_whole(path), str(path), prepared)  # type: ignore[arg-type]
 
 
-def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., tuple[Any, Any]]]]:
-    """Yields the models' names, and what scores with them; one model is in memory at a time."""
-    from dtmt_tf.export import Scorer
+def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list[Any]]]]:
+    """Yields the models' names, and what scores pairs; one model is in memory at a time."""
+    from dtmt_tf.decoding import score_pairs
     from dtmt_tf.runs import Run, best_model, score_function
+    from dtmt_tf.translator import Translator
 
+    for folder in args.saved_model or ():
+        translator = Translator.load(folder, args.batch_size)
+
+        def scored(pairs: list[tuple[str, str]], by: Translator = translator) -> list[Any]:
+            found = by.score(*(list(side) for side in zip(*pairs, strict=True)))
+            return [(each.log_probability, each.tokens) for each in found]
+
+        yield str(folder), scored
     if args.saved_model:
-        for folder in args.saved_model:
-            yield str(folder), Scorer(folder)
         return
     folder = common.run_folder(args)
     run = Run.open(folder, common.data_dir(args), common.cache_dir())
     run.check_trained()
-    yield str(folder), score_function(run, best_model(run)[0])
+    score = score_function(run, best_model(run)[0])
+    progress = str(folder) if sys.stderr.isatty() else ""
+    yield (
+        str(folder),
+        lambda pairs: score_pairs(pairs, score, batch_size=args.batch_size, progress=progress),
+    )
 
 
 def _row(name: str, contrast: Contrast, scores: Any) -> list[str]:

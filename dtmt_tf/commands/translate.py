@@ -11,7 +11,6 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 
 MOST_AT_ONCE = 10_000  # lines in a batch
-TOGETHER = 16  # batches of lines that are sorted by length, and kept, together
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -38,17 +37,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
     lines.check_files(args)
     startup.start_tensorflow()
 
-    from dtmt_tf.decoding import translate_to
-    from dtmt_tf.export import Translator, latest_version
+    from dtmt_tf.decoding import progress_bar
     from dtmt_tf.resumable_lines import ResumableLines
+    from dtmt_tf.translator import Translation, Translator
 
-    translator = Translator(args.saved_model or latest_version(common.run_folder(args)))
+    translator = Translator.load(args.saved_model or common.run_folder(args), args.batch_size)
     texts = lines.read_text(args.input, args.replace_invalid)
 
-    def row(line: str, translation: str, score: float) -> str:
-        before = [line] if args.show_source else []
-        after = [f"{score:.4f}"] if args.scores else []
-        return "\t".join([*before, translation, *after])
+    def row(found: Translation) -> str:
+        before = [found.source] if args.show_source else []
+        after = [f"{found.score:.4f}"] if args.scores else []
+        return "\t".join([*before, found.text, *after])
 
     settings = {
         "model": digest(translator.folder),
@@ -57,7 +56,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     }
     progress = "translate" if sys.stderr.isatty() and len(texts) > args.batch_size else ""
     with ResumableLines(args.output, settings) as output:
-        translate_to(output, texts, translator, args.batch_size, TOGETHER, progress, row)
+        rest = output.remaining(texts)
+        with progress_bar(len(texts), progress, output.done) as bar:
+            for found in translator.stream(rest):
+                output.write([row(found)])
+                bar.update()
     return 0
 
 

@@ -21,7 +21,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     folder = parser.parse_args(arguments).folder
 
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
-    from dtmt_tf.export.versions import live_versions
+    from dtmt_tf.translator.places import live_versions
 
     versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder) or [folder]
     bad = False

@@ -4,6 +4,7 @@ from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.decoding.translate import (
+    in_batches,
     longest_hypotheses,
     make_search,
     progress_bar,
@@ -16,6 +17,7 @@ __all__ = [
     "Hypotheses",
     "beam_search",
     "by_length",
+    "in_batches",
     "length_penalty",
     "longest_hypotheses",
     "make_search",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from tqdm import tqdm
@@ -19,6 +19,8 @@ from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
 
 Search = Callable[..., Hypotheses]
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 MOST_AT_ONCE = 8  # batches; each takes memory
 
 
@@ -110,101 +112,95 @@ def progress_bar(total: int, text: str, done: int = 0) -> tqdm:
     )
 
 
+def in_batches(
+    rows: Sequence[Asked],
+    answer: Callable[[list[Asked]], Sequence[Answer]],
+    batch_size: int,
+    length: Callable[[Asked], int] = len,  # type: ignore[assignment]
+    advance: Callable[[int], object] | None = None,
+) -> list[Answer]:
+    """Answers any number of rows, batches sorted by length, answers in the rows' order.
+
+    Long rows come first. On a processor as many batches as it has cores, `MOST_AT_ONCE` at most,
+    are answered side by side: the products of one are too small to keep more than a core busy.
+
+    Args:
+        rows: What is asked.
+        answer: Returns as many answers as it is given rows; called by several threads at once.
+        batch_size: Rows at once.
+        length: How long a row is.
+        advance: Called with the number of rows of each batch that is done.
+    """
+    order = sorted(range(len(rows)), key=lambda k: -length(rows[k]))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    found: dict[int, Answer] = {}
+    on_gpu = bool(tf.config.list_logical_devices("GPU"))
+    pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MOST_AT_ONCE))
+    try:
+        answers = pool.map(lambda batch: answer([rows[k] for k in batch]), batches)
+        for batch, texts in zip(batches, answers, strict=True):
+            found.update(zip(batch, texts, strict=True))
+            if advance:
+                advance(len(batch))
+    finally:  # when one fails, or the user has had enough, the rest is not begun
+        pool.shutdown(cancel_futures=True)
+    return [found[k] for k in range(len(rows))]
+
+
 def translate_lines(
     lines: Sequence[str],
     translate: Callable[[tf.Tensor], tuple[Any, Any]],
     batch_size: int,
     progress: str | tqdm = "",
 ) -> tuple[list[str], list[float]]:
-    """Translates any number of lines, batches sorted by length, results in the lines' order.
+    """Translates any number of lines, see `in_batches`.
 
     Args:
         lines: Source text.
-        translate: Strings `[B]` to translations and scores, such as an exported signature; called
-            by several threads at once.
+        translate: Strings `[B]` to translations and scores, such as `Endpoints` gives; called by
+            several threads at once.
         batch_size: Sentences at once.
         progress: What the progress bar says, no bar if empty; or a bar to go on with.
 
     Returns:
         As many translations and scores as lines.
     """
-    translations, scores = [""] * len(lines), [0.0] * len(lines)
 
-    def answer(rows: list[int]) -> tuple[Any, Any]:
-        return translate(tf.constant([lines[k] for k in rows]))
+    def answer(texts: list[str]) -> list[tuple[str, float]]:
+        translations, scores = translate(tf.constant(texts))
+        return [
+            (text.decode("utf-8", "replace"), float(score))
+            for text, score in zip(translations.numpy(), scores.numpy(), strict=True)
+        ]
 
-    for rows, (texts, values) in side_by_side(answer, lines, batch_size, progress):
-        for k, text, value in zip(rows, texts.numpy(), values.numpy(), strict=True):
-            translations[k], scores[k] = text.decode("utf-8", "replace"), float(value)
-    return translations, scores
-
-
-def side_by_side(
-    answer: Callable[[list[int]], Any],
-    lines: Sequence[str],
-    batch_size: int,
-    progress: str | tqdm = "",
-) -> Iterator[tuple[list[int], Any]]:
-    """Yields the answers to batches of lines of like length, the longest first.
-
-    On a processor as many batches as it has cores, `MOST_AT_ONCE` at most, are answered side by
-    side: the products of one are too small to keep more than a core busy.
-
-    Args:
-        answer: Row numbers to their answer; called by several threads at once.
-        lines: What the rows hold.
-        batch_size: Most rows of a batch.
-        progress: What the progress bar says, no bar if empty; or a bar to go on with.
-    """
-    order = sorted(range(len(lines)), key=lambda k: -len(lines[k]))
-    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     with contextlib.ExitStack() as stack:
         bar = progress
         if isinstance(bar, str):
             bar = stack.enter_context(progress_bar(len(lines), bar))
-        on_gpu = bool(tf.config.list_logical_devices("GPU"))
-        pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MOST_AT_ONCE))
-        try:
-            for rows, found in zip(batches, pool.map(answer, batches), strict=True):
-                yield rows, found
-                bar.update(len(rows))
-        finally:  # when one fails, or the user has had enough, the rest is not begun
-            pool.shutdown(cancel_futures=True)
+        found = in_batches(lines, answer, batch_size, advance=bar.update)
+    return [text for text, _ in found], [score for _, score in found]
 
 
 def score_pairs(
     pairs: Sequence[tuple[str, str]],
-    score: Callable[[tf.Tensor, tf.Tensor], tuple[Any, Any]],
+    score: Callable[[list[tuple[str, str]]], Sequence[Answer]],
     batch_size: int,
     progress: str = "",
-) -> list[tuple[float, int]]:
-    """Scores given translations, batches sorted by length, results in the pairs' order.
-
-    A pair that stands there several times is scored once.
+) -> list[Answer]:
+    """Scores given translations, see `in_batches`; equal pairs are scored once.
 
     Args:
         pairs: Source and translation.
-        score: Strings `[B]` and `[B]` to log probabilities and numbers of sub-words, such as an
-            exported signature; called by several threads at once.
+        score: Returns as many scores as it is given pairs; called by several threads at once.
         batch_size: Pairs at once.
         progress: What the progress bar says; no bar if empty.
-
-    Returns:
-        Of each pair the log probability of the translation with its <eos>, and of how many
-        sub-words that is.
     """
     different = list(dict.fromkeys(pairs))
-    found: dict[tuple[str, str], tuple[float, int]] = {}
-
-    def answer(rows: list[int]) -> tuple[Any, Any]:
-        sides = zip(*(different[k] for k in rows), strict=True)
-        return score(*(tf.constant(side) for side in sides))
-
-    joined = [source + target for source, target in different]
-    for rows, (values, lengths) in side_by_side(answer, joined, batch_size, progress):
-        for k, value, length in zip(rows, values.numpy(), lengths.numpy(), strict=True):
-            found[different[k]] = float(value), int(length)
-    return [found[pair] for pair in pairs]
+    with progress_bar(len(different), progress) as bar:
+        found = in_batches(different, score, batch_size, lambda pair: sum(map(len, pair)),
+                           bar.update)  # fmt: skip
+    scores = dict(zip(different, found, strict=True))
+    return [scores[pair] for pair in pairs]
 
 
 def translate_to(
@@ -214,7 +210,6 @@ def translate_to(
     batch_size: int,
     batches: int,
     progress: str = "",
-    row: Callable[[str, str, float], str] = lambda line, translation, score: translation,
 ) -> None:
     """Translates lines into a file that keeps what is finished, see `ResumableLines`.
 
@@ -225,10 +220,8 @@ def translate_to(
         batch_size: Sentences at once.
         batches: So many are sorted by length, and kept, together.
         progress: What the progress bar says; no bar if empty.
-        row: What is written of a line, its translation and its score.
     """
     rest = output.remaining(lines)
     with progress_bar(len(lines), progress, output.done) as bar:
         while chunk := list(itertools.islice(rest, batches * batch_size)):
-            texts, scores = translate_lines(chunk, translate, batch_size, bar)
-            output.write([row(*each) for each in zip(chunk, texts, scores, strict=True)])
+            output.write(translate_lines(chunk, translate, batch_size, bar)[0])

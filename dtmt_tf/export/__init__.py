@@ -5,18 +5,13 @@ from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.release import release
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.servable import check_servable
-from dtmt_tf.export.translator import Scorer, Translator
-from dtmt_tf.export.versions import latest_version
 from dtmt_tf.export.warmup import sample_pairs
 
 __all__ = [
     "Canary",
     "Endpoints",
-    "Scorer",
-    "Translator",
     "check_servable",
     "export_saved_model",
-    "latest_version",
     "release",
     "sample_pairs",
 ]

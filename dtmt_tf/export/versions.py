@@ -9,35 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtmt_tf.errors import UserError
 from dtmt_tf.export.manifest import flush
+from dtmt_tf.translator.places import VERSION
 
 REFUSED = "refused-"  # before the number of a version that is not published
 WITHDRAWN = "withdrawn-"  # of one that was; SERVING.md says how to go back
 PRIVATE = ".export-"  # of a folder that a version is built in
-VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
 USED = re.compile(f"(?:{WITHDRAWN})?({VERSION.pattern})")
-
-
-def live_versions(folder: Path) -> list[Path]:
-    """Returns the published versions below a model's folder, the newest last."""
-    found = [path for path in folder.glob("*") if VERSION.fullmatch(path.name)]
-    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
-
-
-def latest_version(folder: Path) -> Path:
-    """Returns the newest published version below a model's folder.
-
-    Raises:
-        UserError: If there is none.
-    """
-    versions = live_versions(folder)
-    if not versions:
-        raise UserError(
-            f"{folder} holds no exported model. To make it, run dtmt export with the --task and "
-            "--name of a trained run."
-        )
-    return versions[-1]
 
 
 def next_version(folder: Path) -> int:

@@ -22,6 +22,7 @@ from dtmt_tf.runs.weights import best_model
 
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
 Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and scores
+ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
 
 def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = None) -> Endpoints:
@@ -45,14 +46,19 @@ def translate_function(run: Run, model: TranslationModel) -> Translate:
     return translate
 
 
-def score_function(run: Run, model: TranslationModel) -> Translate:
-    """Returns sources and translations `[B]` -> log probabilities and numbers of sub-words."""
+def score_function(run: Run, model: TranslationModel) -> ScorePairs:
+    """Returns pairs of texts -> log probability and number of sub-words of each."""
     answers, texts = endpoints(run, model), tf.TensorSpec([None], tf.string)
+    function = tf.function(answers.score, input_signature=[texts, texts])
 
-    @tf.function(input_signature=[texts, texts])
-    def scored(sources: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        outputs = answers.score(sources, targets)
-        return outputs["log_probability"], outputs["tokens"]
+    def scored(pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:
+        outputs = function(*(tf.constant(side) for side in zip(*pairs, strict=True)))
+        return [
+            (float(value), int(tokens))
+            for value, tokens in zip(
+                outputs["log_probability"].numpy(), outputs["tokens"].numpy(), strict=True
+            )
+        ]
 
     return scored
 

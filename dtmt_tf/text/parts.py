@@ -7,19 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.languages import base_language
+from dtmt_tf.languages import has_blanks
 
 BLANK = "\u2581"  # marks a sub-word after a blank
 SENTENCE_ENDS = ".!?…؟।。！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
 WIDE_ENDS = "。！？、，；："  # no blank follows them
 SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
-WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
 def joiner(language: str) -> str:
     """Returns the text between two sentences of a language: a blank or nothing."""
-    return "" if base_language(language) in WITHOUT_BLANKS else " "
+    return " " if has_blanks(language) else ""
 
 
 class Cutter:

@@ -39,22 +39,22 @@ class Translations:
     """
 
     def __init__(self, options: Namespace, began: float) -> None:
-        from dtmt_tf.export import Translator, latest_version
         from dtmt_tf.runs import translate_function
+        from dtmt_tf.translator import Translator
 
         self.laps = Laps(began)
         self.laps.end("TensorFlow")
         self.run = run = corpora.need_run(options)
         self.decoding = run.experiment.decoding
         self.function: Any = None
+        self.translator: Translator | None = None
         if options.saved_model:
-            folder = latest_version(run.folder)
-            _check_search(folder, self.decoding)
-            self.translate: Any = Translator(folder)
+            self.translator = Translator.load(run.folder, self.decoding.batch_size)
+            _check_search(self.translator.folder, self.decoding)
             self.parameters = None
         else:
             model, _ = weights(run, options)
-            self.translate = self.function = translate_function(run, model)
+            self.function = translate_function(run, model)
             self.parameters = sum(model.parameter_counts().values())
         self.laps.end("model")
         self._translate(["A man ."])
@@ -110,7 +110,9 @@ class Translations:
     def _translate(self, lines: list[str]) -> list[str]:
         from dtmt_tf.decoding import translate_lines
 
-        return translate_lines(lines, self.translate, self.decoding.batch_size)[0]
+        if self.translator:
+            return [translation.text for translation in self.translator(lines)]
+        return translate_lines(lines, self.function, self.decoding.batch_size)[0]
 
     def _traces(self) -> int:
         return self.function.experimental_get_tracing_count() if self.function else 0
@@ -188,16 +190,14 @@ class Loading:
     """
 
     def __init__(self, options: Namespace, began: float) -> None:
-        import tensorflow as tf
-
-        from dtmt_tf.export.translator import Translator
+        from dtmt_tf.translator import Translator
 
         laps = Laps(began)
         laps.end("TensorFlow")
-        translator = Translator(options.version)
+        translator = Translator.load(options.version)
         laps.end("load")
         for call in ("first translation", "second translation"):
-            translator(tf.constant([options.line]))[0].numpy()
+            translator([options.line])
             laps.end(call)
         self.start = laps.seconds
 

@@ -38,7 +38,16 @@ def models(tmp_path_factory):
                     "tokens": length + 1}  # fmt: skip
 
         module.score = tf.function(score, input_signature=texts)
-        tf.saved_model.save(module, str(folder / name), {"score": module.score})
+        module.translate = tf.function(
+            lambda text: {"translation": text + "", "score": tf.zeros_like(text, tf.float32)},
+            input_signature=[tf.TensorSpec([None], tf.string, "text")],
+            autograph=False,
+        )
+        tf.saved_model.save(
+            module,
+            str(folder / name),
+            {"score": module.score, "serving_default": module.translate},
+        )
     return folder
 
 

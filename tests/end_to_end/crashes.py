@@ -34,9 +34,9 @@ from typing import Any, NoReturn
 from dtmt_tf import cli, startup  # noqa: F401 - sets what has to be before Keras is imported
 from dtmt_tf.commands import common, ensemble, evaluate, export, prepare, train, translate
 from dtmt_tf.data.beam import write_shards  # noqa: F401 - all that commands import, once
-from dtmt_tf.export.translator import Translator  # noqa: F401
 from dtmt_tf.runs import Session  # noqa: F401
 from dtmt_tf.training import OUT_OF_TIME, CheckpointFolder
+from dtmt_tf.translator import Translator  # noqa: F401
 from tests import faults
 from tests.end_to_end.conftest import ROOT, numbers
 from tests.faults import ERRORS, Ended, Fault

@@ -4,11 +4,10 @@ import json
 import shutil
 
 import pytest
-import tensorflow as tf
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.export.translator import Translator
 from dtmt_tf.runs import Run, best_model, evaluate, publish, unite
+from dtmt_tf.translator import Translator
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +52,7 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here):
     lines = (shelf / "ensemble" / "train" / "test.txt").read_text().splitlines()
     sources, _ = united.corpus.lines("test")
     assert lines != (shelf / "late" / "train" / "test.txt").read_text().splitlines()
-    assert [text.decode() for text in Translator(version)(tf.constant(sources))[0].numpy()] == lines
+    assert [each.text for each in Translator.load(version)(sources)] == lines
     card = (version / "MODEL_CARD.md").read_text()
     assert "2 models that predict together" in card
     command = "python pipelines/ensemble.py --task custom --name ensemble late early"

@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.decoding import translate_lines
-from dtmt_tf.export import check_servable, latest_version
+from dtmt_tf.export import check_servable
 from dtmt_tf.export.manifest import problems
 from dtmt_tf.runs import Run, best_model, translate_function
+from dtmt_tf.translator import latest_version
 from tests.end_to_end.conftest import ROOT
 
 ODD = ["", "   ", "12 345 " * 150, "🙂 12 👩‍👩‍👧", "漢字 7", "مرحبا 42", "x\ty\u00a0z", "e\u0301 9"]

@@ -12,9 +12,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
-from dtmt_tf.export.translator import Translator
+from dtmt_tf.translator import Translator
 from tests.end_to_end.conftest import LONG, ROOT
 
 pytestmark = pytest.mark.slow
@@ -63,9 +62,9 @@ def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1):
     assert found["bleu_signature"] == expected["bleu_signature"]
     assert found["checkpoint_steps"] == expected["checkpoint_steps"] == [600]
     assert found["training"]["target_words"] == expected["training"]["target_words"]
-    exported = Translator(run_0_1 / "custom" / "older" / "1")
+    exported = Translator.load(run_0_1 / "custom" / "older")
     lines = (run_0_1 / "test.en").read_text().splitlines()
-    translations = [text.decode() for text in exported(tf.constant(lines))[0].numpy()]
+    translations = [translation.text for translation in exported(lines)]
     assert translations == (work / "test.txt").read_text().splitlines()
 
 
@@ -73,6 +72,7 @@ def test_a_model_translates_as_it_did(tmp_path):
     folder = unpack("export-0.1", tmp_path)
     rows = [line.split("\t") for line in (folder / "exported.tsv").read_text().splitlines()]
     lines = (folder / "test.en").read_text().splitlines()
-    translations, scores = Translator(folder / "custom" / "older" / "1")(tf.constant(lines))
-    assert [text.decode() for text in translations.numpy()] == [text for text, _ in rows]
-    assert scores.numpy() == pytest.approx([float(score) for _, score in rows], abs=1e-3)
+    found = Translator.load(folder / "custom" / "older")(lines)
+    assert [each.text for each in found] == [text for text, _ in rows]
+    expected = [float(score) for _, score in rows]
+    assert [each.score for each in found] == pytest.approx(expected, abs=1e-3)

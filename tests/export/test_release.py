@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.export import Canary, Endpoints, Translator, latest_version, release
+from dtmt_tf.export import Canary, Endpoints, release
 from dtmt_tf.export.manifest import problems, read_manifest
 from dtmt_tf.export.release import weights_hash
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.text import Vocabulary
+from dtmt_tf.translator import Translator, latest_version
 from tests.cells.twin import randomise
 from tests.export.test_model_card import SCORE, experiment_of
 
@@ -95,8 +96,8 @@ def test_a_version_is_tried_in_a_fresh_process_and_published_whole(endpoints, tm
     )
     assert manifest["checkpoints"] == [7] and manifest["canary"]["bleu"] == 12.5
     assert manifest["vocabulary"] == endpoints.vocabulary.fingerprint
-    translations, _ = Translator(version)(tf.constant(LINES))  # more lines than it takes at once
-    assert scores.asked == [[text.decode() for text in translations.numpy()]]
+    translations = Translator(version)(LINES)  # more lines than it takes at once
+    assert scores.asked == [[translation.text for translation in translations]]
     assert os.stat(version).st_mode & 0o777 == 0o755  # a server may be another user
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.export import Scorer, Translator
+from dtmt_tf.translator.exported import ExportedModel
 
 
 def saved(folder, function, spec, signature="serving_default"):
@@ -26,13 +26,13 @@ TEXT = tf.TensorSpec([None], tf.string, "text")
 )
 def test_a_model_of_another_kind_is_named(tmp_path, function, spec, what):
     with pytest.raises(UserError, match=f"that does not translate: {what}"):
-        Translator(saved(tmp_path, function, spec))
+        ExportedModel(saved(tmp_path, function, spec))
 
 
 def test_a_model_without_the_signature_is_told(tmp_path):
     path = saved(tmp_path, lambda text: {"translation": text + ""}, TEXT, "other")
     with pytest.raises(UserError, match=r"could be loaded \(KeyError\)"):
-        Translator(path)
+        ExportedModel(path)
 
 
 def without_variables(folder):
@@ -61,10 +61,10 @@ def test_a_damaged_model_is_told(tmp_path, damage):
         autograph=False,
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
-    Translator(tmp_path)
+    ExportedModel(tmp_path)
     damage(tmp_path)
     with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
-        Translator(tmp_path)
+        ExportedModel(tmp_path)
 
 
 def test_a_graph_of_another_kind_of_session_is_told(tmp_path):
@@ -73,39 +73,7 @@ def test_a_graph_of_another_kind_of_session_is_told(tmp_path):
         builder.add_meta_graph_and_variables(session, ["train"])
         builder.save()
     with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
-        Translator(tmp_path)
-
-
-def test_a_model_that_scores_otherwise_is_named(tmp_path):
-    def serve(text):
-        return {"log_probability": tf.zeros_like(text, tf.float32)}
-
-    with pytest.raises(UserError, match="does not score translations: it takes text and gives log"):
-        Scorer(saved(tmp_path, serve, TEXT, "score"))
-
-
-def test_pairs_that_the_model_refuses_together_are_scored_in_several_calls(tmp_path):
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string, n) for n in ("source", "target")]
-    )
-    def score(source, target):
-        few = tf.debugging.assert_less(tf.size(source), 3, "at most 2 lines")
-        short = tf.debugging.assert_less(tf.strings.length(target), 9, "at most 8 bytes")
-        with tf.control_dependencies([few, short]):
-            lengths = tf.strings.length(target)
-            source_lengths = tf.cast(tf.strings.length(source), tf.float32)
-            return {"log_probability": -source_lengths, "tokens": lengths}
-
-    module = tf.Module()
-    module.score = score
-    tf.saved_model.save(module, str(tmp_path), {"score": score})
-    scorer = Scorer(tmp_path)
-    sources, targets = tf.constant(["a", "bb", "ccc", "d", "e"]), tf.constant(list("vwxy") + ["zz"])
-    values, tokens = scorer(sources, targets)
-    assert values.numpy().tolist() == [-1, -2, -3, -1, -1]
-    assert tokens.numpy().tolist() == [1, 1, 1, 1, 2]
-    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
-        scorer(sources[:2], tf.constant(["a", "too long a line"]))
+        ExportedModel(tmp_path)
 
 
 def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path):
@@ -115,9 +83,9 @@ def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path
         with tf.control_dependencies([few, short]):
             return {"translation": tf.strings.upper(text), "score": tf.ones_like(text, tf.float32)}
 
-    translator = Translator(saved(tmp_path, serve, TEXT))
-    texts, scores = translator(tf.constant(list("abcdefg")))
-    assert texts.numpy().tolist() == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
-    assert scores.shape == 7
+    model = ExportedModel(saved(tmp_path, serve, TEXT))
+    rows = model.ask("serving_default", text=list("abcdefg"))
+    assert [row["translation"] for row in rows] == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
+    assert [row["score"] for row in rows] == [1.0] * 7
     with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
-        translator(tf.constant(["a", "b", "too long a line", "c"]))
+        model.ask("serving_default", text=["a", "b", "too long a line", "c"])

@@ -1,0 +1,59 @@
+"""Translations and scores as a line of text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtmt_tf.translator import Score, Translation
+
+DIGITS = 4  # of scores and attention
+
+
+def as_row(answer: Translation | Score, show_source: bool = False, scores: bool = False) -> str:
+    """Returns an answer as columns divided by tabs.
+
+    Args:
+        answer: A translation: its text, or the best texts; its alignment. A score: the log
+            probability and the number of sub-words.
+        show_source: Whether the source comes first.
+        scores: Whether a score follows each text.
+    """
+    from dtmt_tf.translator import Score
+
+    cells = [answer.source] if show_source else []
+    if isinstance(answer, Score):
+        return "\t".join([*cells, _number(answer.log_probability), str(answer.tokens)])
+    for candidate in answer.nbest or [answer]:
+        cells += [candidate.text, _number(candidate.score)] if scores else [candidate.text]
+    return "\t".join([*cells, answer.alignment.pharaoh] if answer.alignment else cells)
+
+
+def as_json(answer: Translation | Score) -> str:
+    """Returns an answer as a JSON object with all that it holds."""
+    from dtmt_tf.translator import Score
+
+    values: dict[str, Any] = {"source": answer.source}
+    if isinstance(answer, Score):
+        values["target"] = answer.target
+        values["log_probability"] = round(answer.log_probability, DIGITS)
+        values["tokens"] = answer.tokens
+        return json.dumps(values, ensure_ascii=False)
+    values["translation"], values["score"] = answer.text, round(answer.score, DIGITS)
+    if answer.nbest:
+        values["nbest"] = [
+            {"translation": each.text, "score": round(each.score, DIGITS)} for each in answer.nbest
+        ]
+    if alignment := answer.alignment:
+        values["alignment"] = {
+            "source": alignment.source,
+            "target": alignment.target,
+            "links": alignment.links,
+            "attention": [[round(share, DIGITS) for share in row] for row in alignment.attention],
+        }
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    return f"{value:.{DIGITS}f}"

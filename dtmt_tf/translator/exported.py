@@ -1,0 +1,119 @@
+"""An exported SavedModel and its signatures, as functions of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the sub-word operations
+from google.protobuf.message import DecodeError
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.translator.places import MODEL
+
+TRANSLATE = "serving_default"
+OUTPUTS = ("translation", "score")
+# what loading a damaged file, or a model of another program, can end in
+FOREIGN = (
+    *(OSError, KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError),
+    *(DecodeError, tf.errors.OpError),
+)
+
+Row = dict[str, Any]  # the outputs of a signature for one text, by name
+
+
+class ExportedModel:
+    """Runs an exported SavedModel; needs nothing of the package that made it.
+
+    Several threads may call it at once.
+
+    Args:
+        folder: A version's folder, with `saved_model.pb`.
+
+    Raises:
+        UserError: If there is no model, or it is damaged or does not translate.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / MODEL).exists():
+            raise UserError(f"{folder} holds no SavedModel. dtmt export makes one.")
+        self.folder = folder
+        try:
+            with quiet_stderr():  # the sub-words announce their empty normalisation
+                self._model = tf.saved_model.load(str(folder))
+            self._signatures = self._model.signatures
+            signature = self._signatures[TRANSLATE]
+        except FOREIGN as error:
+            raise UserError(
+                f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}): it "
+                "is damaged, or of another program. dtmt verify says what is damaged; dtmt export "
+                "makes a new one."
+            ) from error
+
+        _, inputs = signature.structured_input_signature
+        outputs = signature.structured_outputs
+        text = inputs.get("text")
+        if list(inputs) != ["text"] or text.dtype != tf.string or not {*OUTPUTS} <= {*outputs}:
+            raise UserError(
+                f"{folder} holds a SavedModel that does not translate: it takes "
+                f"{', '.join(inputs) or 'nothing'} and gives {', '.join(outputs) or 'nothing'}. "
+                "dtmt export makes one that does."
+            )
+
+    def answers(self, name: str) -> bool:
+        """Whether the model has a signature."""
+        return name in self._signatures
+
+    def ask(self, name: str, **inputs: Sequence[str]) -> list[Row]:
+        """Calls a signature with as many strings for each input.
+
+        Texts that are together more than the model takes at once are sent in several calls.
+
+        Args:
+            name: A signature.
+            inputs: Strings by the names of the inputs.
+
+        Returns:
+            For each string its outputs as NumPy has them: strings are bytes; the outputs of
+            strings sent together are padded alike.
+
+        Raises:
+            UserError: If there is no such signature, or the model refuses one string alone.
+        """
+        if not self.answers(name):
+            raise UserError(
+                f"{self.folder} does not answer {name!r}. dtmt export makes a model that does."
+            )
+        tensors = {key: tf.constant(texts, tf.string) for key, texts in inputs.items()}
+        count = len(next(iter(inputs.values())))
+        try:
+            outputs = {key: value.numpy() for key, value in self._call(name, tensors).items()}
+        except tf.errors.InvalidArgumentError as error:
+            half = count // 2
+            if not half:
+                first = next(iter(inputs.values()))
+                raise UserError(_refusal(self.folder, first, error.message)) from error
+            halves = (slice(half), slice(half, None))
+            parts = [{key: texts[part] for key, texts in inputs.items()} for part in halves]
+            return [row for part in parts for row in self.ask(name, **part)]
+        sizes = {key: len(value) for key, value in outputs.items() if len(value) != count}
+        if sizes:
+            told = ", ".join(f"{size} of {key!r}" for key, size in sizes.items())
+            raise UserError(f"{self.folder} gives {told} for {count} lines.")
+        return [{key: value[k] for key, value in outputs.items()} for k in range(count)]
+
+    def _call(self, name: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        outputs: dict[str, tf.Tensor] = self._signatures[name](**tensors)
+        return outputs
+
+
+def _refusal(folder: Path, texts: Sequence[str], message: str) -> str:
+    """Says which line a model refuses, and why, by its own message."""
+    reason = message.partition("assertion failed: ")[2].partition("\n")[0] or message
+    return (
+        f"{folder} refuses the line that begins with {texts[0][:50]!r}: {reason} "
+        "dtmt export --set makes a model with other limits."
+    )

@@ -1,0 +1,72 @@
+"""Where exported models lie: numbered folders below a run's; the highest number counts."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from dtmt_tf.errors import UserError
+
+VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
+MODEL = "saved_model.pb"
+MOST_LISTED = 12
+
+
+def live_versions(folder: Path) -> list[Path]:
+    """Returns the published versions below a model's folder, the newest last."""
+    found = [path for path in folder.glob("*") if VERSION.fullmatch(path.name)]
+    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
+
+
+def latest_version(folder: Path) -> Path:
+    """Returns the newest published version below a model's folder.
+
+    Raises:
+        UserError: If there is none; the message lists the models that there are nearby.
+    """
+    versions = live_versions(folder)
+    if not versions:
+        raise UserError(
+            f"{folder} holds no exported model. To make it, run dtmt export with the --task and "
+            f"--name of a trained run.{listed(folder, models_near(folder))}"
+        )
+    return versions[-1]
+
+
+def find_model(place: Path) -> Path:
+    """Returns the folder of an exported version.
+
+    Args:
+        place: Such a folder, or a run's, whose newest version is taken.
+
+    Raises:
+        UserError: If there is none.
+    """
+    return place if (place / MODEL).exists() else latest_version(place)
+
+
+def models_near(folder: Path) -> list[Path]:
+    """Returns folders with exported versions below a folder, or below the nearest above it.
+
+    Looks at most two folders up, as runs lie at `<folder>/<task>/<name>`.
+    """
+    for above in [folder, *folder.parents][:3]:
+        found = {path.parent.parent for depth in ("*", "*/*", "*/*/*")
+                 for path in above.glob(f"{depth}/{MODEL}")
+                 if VERSION.fullmatch(path.parent.name)}  # fmt: skip
+        if found:
+            return sorted(found)
+    return []
+
+
+def listed(wanted: Path, found: Iterable[Path]) -> str:
+    """Returns a sentence that names what is there, the nearest name first; nothing if none is."""
+    names = [str(path) for path in found]
+    if not names:
+        return ""
+    likely = difflib.get_close_matches(str(wanted), names, 1, 0.8)
+    first = [*likely, *(name for name in names if name not in likely)][:MOST_LISTED]
+    more = f"\n  and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return "\nThere are:\n  " + "\n  ".join(first) + more

@@ -1,0 +1,49 @@
+"""Long inputs in pieces that keep memory and waiting bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+WAIT_SECONDS = 1.0  # that answers of one piece should take at most
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+def paced(
+    rows: Iterable[Asked],
+    answer: Callable[[list[Asked]], Sequence[Answer]],
+    least: int,
+    most: int,
+    ready: Callable[[], bool] = lambda: True,
+) -> Iterator[Answer]:
+    """Yields the answers to rows in their order, however many there are.
+
+    Reads a piece, answers it, yields its answers, and reads the next. Pieces grow as long as they
+    are answered within a second.
+
+    Args:
+        rows: What is asked; read piece by piece.
+        answer: Returns as many answers as it is given rows.
+        least: Rows of the first piece, and of each if answers are slow.
+        most: Rows of a piece at most.
+        ready: Whether the next row can be had without waiting; if not, what was read is answered.
+    """
+    rest, size = iter(rows), least
+    for first in rest:
+        piece = [first]
+        while len(piece) < size and ready():
+            if not (more := list(islice(rest, 1))):
+                break
+            piece += more
+        begin = time.monotonic()
+        answers = answer(piece)
+        seconds = time.monotonic() - begin
+        yield from answers
+        if len(piece) == size and 2 * seconds < WAIT_SECONDS:
+            size = min(2 * size, most)
+        elif seconds > 2 * WAIT_SECONDS:
+            size = max(size // 2, least)

@@ -1,0 +1,267 @@
+"""The translator that Python programs and `dtmt translate` use."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtmt_tf.decoding import in_batches, score_pairs
+from dtmt_tf.errors import UserError
+from dtmt_tf.languages import has_blanks
+from dtmt_tf.translator.exported import TRANSLATE, ExportedModel, Row
+from dtmt_tf.translator.places import find_model
+from dtmt_tf.translator.stream import paced
+from dtmt_tf.translator.words import Alignment, align_words
+
+TOGETHER = 16  # batches that a stream reads ahead at most, and sorts by length
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the best translations of a text.
+
+    Attributes:
+        text: The translation.
+        score: Its log probability over the length penalty, natural logarithm.
+    """
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A text and its best translation.
+
+    Attributes:
+        source: The text.
+        text: The translation; empty for a text of blanks.
+        score: Its log probability over the length penalty, natural logarithm; 0 for blanks.
+        nbest: The best translations, this one first, if they were asked for.
+        alignment: Of words, if it was asked for; of a text that is translated in parts, of the
+            first part.
+    """
+
+    source: str
+    text: str
+    score: float
+    nbest: tuple[Candidate, ...] = ()
+    alignment: Alignment | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable a model finds a given translation.
+
+    Attributes:
+        log_probability: Of the target and its end, natural logarithm.
+        tokens: Sub-words of the target, its end included.
+    """
+
+    log_probability: float
+    tokens: int
+
+
+class Translator:
+    """An exported model that translates, aligns and scores text; several threads may use one.
+
+    Args:
+        folder: An exported version's folder.
+        batch_size: Texts in a batch.
+
+    Raises:
+        UserError: If there is no model, or it is damaged or does not translate.
+
+    Example:
+        translator = Translator.load("saved_models/cldr_ende/demo")
+        for translation in translator(["March 5, 2031", "Norway"], nbest=3, align=True):
+            print(translation.text, translation.score, translation.alignment.pharaoh)
+    """
+
+    def __init__(self, folder: Path, batch_size: int = 32) -> None:
+        self.folder = folder
+        self.batch_size = batch_size
+        self._model = ExportedModel(folder)
+
+    @classmethod
+    def load(cls, place: str | Path, batch_size: int = 32) -> Translator:
+        """Loads an exported model.
+
+        Args:
+            place: A run's folder, whose newest version is taken, or a version's.
+            batch_size: Texts in a batch.
+
+        Raises:
+            UserError: If there is none; the message lists those nearby.
+        """
+        return cls(find_model(Path(place)), batch_size)
+
+    @functools.cached_property
+    def info(self) -> dict[str, Any]:
+        """What the model is, as its card says: languages, limits, scores, settings."""
+        if not self._model.answers("info"):
+            return {}
+        (row,) = self._model.ask("info", text=[""])
+        card: dict[str, Any] = json.loads(row["info"])
+        return card
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        *,
+        nbest: int = 0,
+        align: bool = False,
+        prefixes: Sequence[str] | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> list[Translation]:
+        """Translates texts, in as many batches side by side as the processor has cores.
+
+        Args:
+            texts: The texts.
+            nbest: How many of the best translations `Translation.nbest` holds; at most the beam
+                size that the model was exported with.
+            align: Whether `Translation.alignment` is given.
+            prefixes: What each translation is to begin with, empty for anything; not together
+                with `nbest` or `align`.
+            advance: Called with the number of texts of each batch that is done.
+
+        Raises:
+            UserError: If the model refuses a text, has not so many translations, or was exported
+                by a version that could not answer.
+            ValueError: If prefixes are not as many as texts, or go with `nbest` or `align`.
+        """
+        _check_lists(texts, prefixes)
+        if prefixes is None:
+            translate = functools.partial(self._translate, nbest=nbest, align=align)
+            return in_batches(texts, translate, self.batch_size, advance=advance)
+        if nbest or align:
+            raise ValueError("prefixes go with neither nbest nor align.")
+        rows = list(zip(texts, prefixes, strict=True))
+        return in_batches(rows, self._complete, self.batch_size, _length, advance)
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        nbest: int = 0,
+        align: bool = False,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> Iterator[Translation]:
+        """Yields the translations of any number of lines, in their order.
+
+        Reads at most 16 batches ahead, fewer if they take more than a second, so memory does not
+        grow with the lines.
+
+        Args:
+            lines: The lines.
+            nbest: See `__call__`.
+            align: See `__call__`.
+            ready: Whether the next line can be had without waiting; if not, those that were read
+                are translated at once.
+        """
+        translate = functools.partial(self, nbest=nbest, align=align)
+        return self.paced(lines, translate, ready)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
+        """Returns how probable the model finds given translations.
+
+        Args:
+            sources: The texts.
+            targets: A translation of each.
+
+        Raises:
+            ValueError: If they are not equally many.
+        """
+        _check_lists(sources, targets)
+        rows = list(zip(sources, targets, strict=True))
+        return score_pairs(rows, self._score, self.batch_size)
+
+    def paced(
+        self,
+        rows: Iterable[Any],
+        answer: Callable[[list[Any]], Sequence[Any]],
+        ready: Callable[[], bool] = lambda: True,
+    ) -> Iterator[Any]:
+        """Yields answers to any number of rows, see `stream`."""
+        return paced(rows, answer, self.batch_size, TOGETHER * self.batch_size, ready)
+
+    def _translate(self, texts: list[str], nbest: int, align: bool) -> list[Translation]:
+        if nbest:
+            found = self._model.ask("translate_nbest", text=texts)
+            lists = [self._candidates(row, nbest) for row in found]
+            bests = [each[0] if each else Candidate("", 0.0) for each in lists]
+        else:
+            rows = self._model.ask(TRANSLATE, text=texts)
+            bests = [Candidate(_text(row["translation"]), float(row["score"])) for row in rows]
+            lists = [()] * len(texts)
+        alignments = self._align(texts) if align else [None] * len(texts)
+        return [
+            Translation(text, best.text, best.score, candidates, alignment)
+            for text, best, candidates, alignment in zip(
+                texts, bests, lists, alignments, strict=True
+            )
+        ]
+
+    def _candidates(self, row: Row, nbest: int) -> tuple[Candidate, ...]:
+        if nbest > (most := len(row["translations"])):
+            raise UserError(
+                f"{self.folder} keeps {most} translations of a text. dtmt export --set "
+                f"decoding.beam_size={nbest} makes a model that keeps {nbest}. Received: {nbest}."
+            )
+        return tuple(
+            Candidate(_text(text), float(score))
+            for text, score, length in zip(
+                row["translations"], row["scores"], row["lengths"], strict=True
+            )
+            if length > 0
+        )[:nbest]
+
+    def _align(self, texts: list[str]) -> list[Alignment | None]:
+        blanks = [has_blanks(self.info.get(f"{side}_language", ""))
+                  for side in ("source", "target")]  # fmt: skip
+        found: list[Alignment | None] = []
+        for text, row in zip(texts, self._model.ask("align", text=texts), strict=True):
+            s, t = int(row["source_length"]), int(row["target_length"])
+            pieces = [[_text(piece) for piece in row[f"{side}_subwords"][:length]]
+                      for side, length in (("source", s), ("target", t))]  # fmt: skip
+            found.append(
+                align_words(
+                    (text, pieces[0], blanks[0]),
+                    (_text(row["translation"]), pieces[1], blanks[1]),
+                    row["attention"][:t, :s],
+                )
+            )
+        return found
+
+    def _complete(self, rows: list[tuple[str, str]]) -> list[Translation]:
+        sources, prefixes = map(list, zip(*rows, strict=True))
+        found = self._model.ask("complete", source=sources, prefix=prefixes)
+        return [
+            Translation(source, _text(row["translation"]), float(row["score"]))
+            for source, row in zip(sources, found, strict=True)
+        ]
+
+    def _score(self, rows: list[tuple[str, str]]) -> list[Score]:
+        sources, targets = map(list, zip(*rows, strict=True))
+        found = self._model.ask("score", source=sources, target=targets)
+        return [Score(float(row["log_probability"]), int(row["tokens"])) for row in found]
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def _length(row: tuple[str, str]) -> int:
+    return max(map(len, row))
+
+
+def _check_lists(texts: Sequence[str], others: Sequence[str] | None) -> None:
+    """Refuses a text where a list of texts belongs, and lists of different lengths."""
+    if isinstance(texts, str) or isinstance(others, str):
+        raise TypeError("Texts should be a list of strings. Received: one string.")
+    if others is not None and len(others) != len(texts):
+        raise ValueError(f"Received {len(texts)} texts, but {len(others)} that go with them.")

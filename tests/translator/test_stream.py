@@ -1,0 +1,57 @@
+"""Pieces of a long input: order, limits, and no waiting for what is not there."""
+
+import itertools
+
+import pytest
+
+from dtmt_tf.translator import stream
+from dtmt_tf.translator.stream import paced
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes when it is told to."""
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(stream, "time", clock)
+    return clock
+
+
+def sizes_of(clock, seconds_of, rows=100, least=2, most=16, **options):
+    sizes = []
+
+    def answer(piece):
+        sizes.append(len(piece))
+        clock.now += seconds_of(len(piece))
+        return [row + 1 for row in piece]
+
+    assert list(paced(range(rows), answer, least, most, **options)) == list(range(1, rows + 1))
+    return sizes
+
+
+def test_pieces_grow_while_they_are_quick_and_shrink_when_they_are_slow(clock):
+    assert sizes_of(clock, lambda size: 0.0) == [2, 4, 8, 16, 16, 16, 16, 16, 6]
+    assert sizes_of(clock, lambda size: size * 0.1, rows=40) == [2, 4, 8, 8, 8, 8, 2]
+    slow = itertools.chain([0.0, 0.0, 0.0, 9.0, 9.0, 9.0], itertools.repeat(9.0))
+    assert sizes_of(clock, lambda size: next(slow), rows=50)[:7] == [2, 4, 8, 16, 8, 4, 2]
+
+
+def test_what_was_read_is_answered_when_the_next_row_is_not_there(clock):
+    there = iter([True, False, False, True, True, True, True, True, True])
+    sizes = sizes_of(clock, lambda size: 0.0, rows=8, least=4, ready=lambda: next(there))
+    assert sizes == [2, 1, 4, 1]
+
+
+def test_rows_are_read_no_further_than_answered(clock):
+    read = []
+    rows = (read.append(k) or k for k in range(10**9))
+    answers = paced(rows, lambda piece: piece, 2, 4)
+    assert next(answers) == 0 and len(read) == 2
+    assert list(itertools.islice(answers, 5)) == [1, 2, 3, 4, 5] and len(read) == 6
+    assert list(paced([], lambda piece: piece, 2, 4)) == []
