@@ -16,6 +16,7 @@ demo: setup ## Train the embedded default, score it, export it, translate with i
 	@echo "Five lines through the exported SavedModel:"
 	@$(BIN)/python pipelines/translate.py --name demo --show-source < pipelines/demo.en
 	@echo
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/python pipelines/translate.py --name demo; fi
 	@echo "What to do next:"
 	@echo "  watch the training   $(BIN)/tensorboard --logdir saved_models"
 	@echo "  your own text        $(BIN)/python pipelines/train.py --task custom --help"

@@ -23,8 +23,13 @@ DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
 
 
-def run_parser(command: str, description: str, *examples: str) -> Parser:
-    """Returns a parser with the arguments that name a run."""
+def run_parser(
+    command: str,
+    description: str,
+    *examples: str,
+    model: str = "a preset that dtmt train --list-models names (default: the task's)",
+) -> Parser:
+    """Returns a parser with the arguments that name a run; `model` says what `--model` takes."""
     from dtmt_tf.tasks import TASKS
 
     result = Parser(command, description, *examples)
@@ -37,7 +42,7 @@ def run_parser(command: str, description: str, *examples: str) -> Parser:
     group.add_argument(
         "--model",
         metavar="NAME",
-        help="a preset that dtmt train --list-models names (default: the task's)",
+        help=model,
     )
     group.add_argument("--name", help="name of the run (default: the model's)")
     add_folders(group)
@@ -108,6 +113,18 @@ def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name."""
     task, model = _task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
+
+
+def model_place(args: argparse.Namespace) -> Path:
+    """Returns the folder of the run, or of the exported version, that `--model` names."""
+    if args.model is None or args.name is not None:
+        return run_folder(args)
+    task, named = _task_and_model(args)
+    beside = args.output_dir / task.name / named
+    places = [beside, args.output_dir / named, Path(named)]
+    if os.sep in named:
+        places.reverse()
+    return next((place for place in places if place.exists()), beside)
 
 
 def _task_and_model(args: argparse.Namespace) -> tuple[Task, str]:

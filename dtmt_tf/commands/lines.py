@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
+import select
 import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from dtmt_tf.errors import UserError
 
 BYTE_ORDER_MARK = "\ufeff"
 REPLACE = "--replace-invalid"
 STANDARD_INPUT = "standard input"
+PIECE = 1 << 16  # bytes that are read at once, if there are so many
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +53,8 @@ def same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
-def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
-    r"""Returns the lines of a UTF-8 file, plain or packed, or of standard input.
+class Lines:
+    r"""The lines of a UTF-8 file, plain or packed, or of standard input, read when asked for.
 
     A line ends at `\n` or `\r\n`. A byte order mark before the first is left out, and told of.
 
@@ -59,26 +64,109 @@ def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
             has that option.
 
     Raises:
-        UserError: If there is none, it is damaged, or a line is not UTF-8.
+        UserError: While it is read: if there is none, it is damaged, or a line is not UTF-8.
     """
-    lines = [_decoded(line, number, path, replace)
-             for number, line in enumerate(_byte_lines(path), start=1)]  # fmt: skip
-    if lines and lines[0].startswith(BYTE_ORDER_MARK):
-        logger.warning("%s begins with a byte order mark, which is left out.", _name(path))
-        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-    return lines
+
+    def __init__(self, path: Path | None, replace: bool | None = None) -> None:
+        self.path = path
+        self._replace = replace
+        self._incoming: _Incoming | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        for number, content in enumerate(self._contents(), start=1):
+            line = _decoded(content, number, self.path, self._replace)
+            if number == 1 and line.startswith(BYTE_ORDER_MARK):
+                logger.warning(
+                    "%s begins with a byte order mark, which is left out.", _name(self.path)
+                )
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield line
+
+    def ready(self) -> bool:
+        """Whether the next line can be had without waiting."""
+        return self._incoming is None or self._incoming.ready()
+
+    def _contents(self) -> Iterator[bytes]:
+        if self.path:
+            from dtmt_tf.data.lines import byte_lines
+
+            return byte_lines(self.path)
+        if sys.stdin is None:
+            raise UserError("Standard input is closed. Name a file.")
+        self._incoming = _Incoming(sys.stdin.buffer)
+        return self._incoming
 
 
-def _byte_lines(path: Path | None) -> Iterator[bytes]:
+class _Incoming:
+    """The lines of a stream whose writer may take its time."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._lines: deque[bytes] = deque()
+        self._parts: list[bytes] = []  # of a line that has no end yet
+        self._ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        while not self._lines:
+            if self._ended:
+                raise StopIteration
+            self._read()
+        return self._lines.popleft()
+
+    def ready(self) -> bool:
+        """Whether a whole line is there."""
+        while not (self._lines or self._ended) and self._readable():
+            self._read()
+        return bool(self._lines)
+
+    def _readable(self) -> bool:
+        try:
+            return bool(select.select([self._stream], [], [], 0)[0])
+        except (OSError, ValueError):  # no file of the system, so nothing to wait for
+            return True
+
+    def _read(self) -> None:
+        piece = self._stream.read1(PIECE)  # type: ignore[attr-defined]
+        first, *others = piece.split(b"\n")
+        self._parts.append(first)
+        for part in others:
+            self._lines.append(b"".join(self._parts).removesuffix(b"\r"))
+            self._parts = [part]
+        if not piece:
+            self._ended = True
+            if rest := b"".join(self._parts):
+                self._lines.append(rest)
+
+
+def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
+    """Returns all of `Lines`."""
+    return list(Lines(path, replace))
+
+
+def in_pairs(lines: Lines, others: Lines) -> Iterator[tuple[str, str]]:
+    """Yields the lines of two texts side by side.
+
+    Raises:
+        UserError: If one has fewer than the other.
+    """
+    for number, (line, other) in enumerate(itertools.zip_longest(lines, others), start=1):
+        if line is None or other is None:
+            few, many = (lines, others) if line is None else (others, lines)
+            raise UserError(
+                f"{_name(few.path)} has {number - 1:,} lines, {_name(many.path)} has more. They "
+                "should have as many."
+            )
+        yield line, other
+
+
+def count(path: Path) -> int:
+    """Returns how many lines a file has."""
     from dtmt_tf.data.lines import byte_lines
 
-    if path:
-        yield from byte_lines(path)
-        return
-    if sys.stdin is None:
-        raise UserError("Standard input is closed. Name a file.")
-    for line in sys.stdin.buffer:
-        yield line.removesuffix(b"\n").removesuffix(b"\r") if line[-1:] == b"\n" else line
+    return sum(1 for _ in byte_lines(path))
 
 
 def _decoded(line: bytes, number: int, path: Path | None, replace: bool | None) -> str:

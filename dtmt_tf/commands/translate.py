@@ -1,67 +1,100 @@
-"""Translates standard input, or files, line by line with an exported model."""
+"""Translates, completes or scores text line by line: at a prompt, in a pipe, from files."""
 
 from __future__ import annotations
 
+import argparse
+import functools
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import Parser
+from dtmt_tf.commands.shown import as_json, as_row
+
+if TYPE_CHECKING:
+    from dtmt_tf.translator import Score, Translation, Translator
 
 MOST_AT_ONCE = 10_000  # lines in a batch
+MOST_NBEST = 1000
+BETWEEN = "\n"  # a line and what goes with it
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
-    """Reads lines, translates, writes as many lines."""
-    parser = common.run_parser(
-        "dtmt translate",
-        "Translate text line by line with an exported SavedModel: as many lines out as in, an "
-        "empty line for an empty line.",
-        "echo 'March 5, 2031' | dtmt translate",
-        "dtmt translate --task multi30k_ende -o out.de in.en",
-    )
-    lines.add_files(parser)
-    parser.add_argument(
-        "--saved-model",
-        type=Path,
-        metavar="DIR",
-        help="an exported version's folder (default: the run's newest)",
-    )
-    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
-    parser.add_argument("--scores", action="store_true", help="append a tab and the score")
-    parser.add_argument("--show-source", action="store_true", help="put source and tab before")
+    """Answers lines as they come, or as they are typed."""
+    parser = _parser()
     args = parser.parse_args(arguments)
     common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
+    common.check_range(args, "nbest", 0, MOST_NBEST)
+    if args.score and (args.prefix or args.nbest or args.align or args.scores):
+        parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")
+    if args.prefix and (args.nbest or args.align):
+        parser.error("--prefix goes with neither --nbest nor --align")
     lines.check_files(args)
     startup.start_tensorflow()
 
+    from dtmt_tf.translator import Translator
+
+    translator = Translator.load(common.model_place(args), args.batch_size)
+    at_prompt = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    if at_prompt and not (args.input or args.output or args.score or args.prefix):
+        from dtmt_tf.commands.prompt import converse
+
+        converse(translator, args.nbest, args.align)
+        return 0
+    _answer_lines(translator, args)
+    return 0
+
+
+def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
+    """Writes a line for each line of the input."""
     from dtmt_tf.decoding import progress_bar
     from dtmt_tf.resumable_lines import ResumableLines
-    from dtmt_tf.translator import Translation, Translator
 
-    translator = Translator.load(args.saved_model or common.run_folder(args), args.batch_size)
-    texts = lines.read_text(args.input, args.replace_invalid)
-
-    def row(found: Translation) -> str:
-        before = [found.source] if args.show_source else []
-        after = [f"{found.score:.4f}"] if args.scores else []
-        return "\t".join([*before, found.text, *after])
-
+    text = lines.Lines(args.input, args.replace_invalid)
+    beside = args.score or args.prefix
+    rows = _pairs(text, beside, args.replace_invalid) if beside else iter(text)
     settings = {
         "model": digest(translator.folder),
-        "scores": args.scores,
-        "show_source": args.show_source,
+        **{name: getattr(args, name) for name in ("scores", "show_source", "nbest", "align")},
+        **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
     }
-    progress = "translate" if sys.stderr.isatty() and len(texts) > args.batch_size else ""
+    show = as_json if args.json else functools.partial(
+        as_row, show_source=args.show_source, scores=args.scores
+    )  # fmt: skip
+    on_screen = sys.stderr.isatty() and not (args.output is None and sys.stdout.isatty())
+    total = lines.count(args.input) if on_screen and args.input else None
     with ResumableLines(args.output, settings) as output:
-        rest = output.remaining(texts)
-        with progress_bar(len(texts), progress, output.done) as bar:
-            for found in translator.stream(rest):
-                output.write([row(found)])
+        rest = output.remaining(rows)
+        with progress_bar(total, "translate" if on_screen else "", output.done) as bar:
+            for answer in translator.paced(rest, _answerer(translator, args), text.ready):
+                output.write([show(answer)])
                 bar.update()
-    return 0
+
+
+def _answerer(
+    translator: Translator, args: argparse.Namespace
+) -> Callable[[list[str]], Sequence[Translation | Score]]:
+    """Returns what answers lines, or pairs of them."""
+    if not (args.score or args.prefix):
+        return functools.partial(translator, nbest=args.nbest, align=args.align)
+
+    def answer(rows: list[str]) -> Sequence[Any]:
+        first, second = map(list, zip(*(row.split(BETWEEN) for row in rows), strict=True))
+        if args.score:
+            return translator.score(first, second)
+        return translator(first, prefixes=second)
+
+    return answer
+
+
+def _pairs(text: lines.Lines, path: Path, replace: bool) -> Iterator[str]:
+    """Yields each line with that of another file."""
+    for pair in lines.in_pairs(text, lines.Lines(path, replace)):
+        yield BETWEEN.join(pair)
 
 
 def digest(folder: Path) -> str:
@@ -71,3 +104,55 @@ def digest(folder: Path) -> str:
         path = folder / name
         found.update(path.read_bytes() if path.exists() else b"")
     return found.hexdigest()
+
+
+def _parser() -> Parser:
+    parser = common.run_parser(
+        "dtmt translate",
+        "Translate text with an exported model. At a terminal each line is answered as it is "
+        "typed; from a pipe or a file as many lines come out as go in, an empty line for an empty "
+        "line, as soon as they are translated.",
+        "dtmt translate",
+        "echo 'March 5, 2031' | dtmt translate --nbest 3 --json",
+        "dtmt translate --task multi30k_ende -o out.de in.en",
+        "dtmt translate --model saved_models/cldr_ende/demo/1 --score out.de in.en",
+        model="a run's name, task/name, or the folder of a run or of an exported version "
+        "(default: the task's model)",
+    )
+    parser.add_argument("--saved-model", dest="model", help=argparse.SUPPRESS)
+    lines.add_files(parser)
+    asked = parser.add_argument_group("what is asked")
+    asked.add_argument(
+        "--nbest",
+        type=int,
+        default=0,
+        metavar="K",
+        help="the K best translations, divided by tabs; at most the beam size of the export",
+    )
+    asked.add_argument(
+        "--align",
+        action="store_true",
+        help="append a tab and the alignment of words, such as 0-0 2-1: source word 2 (from 0) "
+        "goes with target word 1",
+    )
+    asked.add_argument(
+        "--prefix",
+        type=Path,
+        metavar="FILE",
+        help="what each translation begins with, line by line",
+    )
+    asked.add_argument(
+        "--score",
+        type=Path,
+        metavar="FILE",
+        help="do not translate: write the log probability of each line of FILE as a translation, "
+        "a tab, and how many sub-words that is of",
+    )
+    shown = parser.add_argument_group("how it is written")
+    shown.add_argument("--json", action="store_true", help="an object a line, with all there is")
+    shown.add_argument("--scores", action="store_true", help="append a tab and the score")
+    shown.add_argument("--show-source", action="store_true", help="put source and tab before")
+    parser.add_argument(
+        "--batch-size", type=int, default=32, metavar="N", help="default: %(default)s"
+    )
+    return parser

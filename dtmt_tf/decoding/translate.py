@@ -98,7 +98,7 @@ def make_search(
     return search
 
 
-def progress_bar(total: int, text: str, done: int = 0) -> tqdm:
+def progress_bar(total: int | None, text: str, done: int = 0) -> tqdm:
     """Returns a bar that counts lines, `done` of them already; none is shown if it says nothing."""
     return tqdm(
         total=total,

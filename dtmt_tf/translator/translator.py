@@ -58,10 +58,14 @@ class Score:
     """How probable a model finds a given translation.
 
     Attributes:
+        source: The text.
+        target: The translation.
         log_probability: Of the target and its end, natural logarithm.
         tokens: Sub-words of the target, its end included.
     """
 
+    source: str
+    target: str
     log_probability: float
     tokens: int
 
@@ -248,7 +252,10 @@ class Translator:
     def _score(self, rows: list[tuple[str, str]]) -> list[Score]:
         sources, targets = map(list, zip(*rows, strict=True))
         found = self._model.ask("score", source=sources, target=targets)
-        return [Score(float(row["log_probability"]), int(row["tokens"])) for row in found]
+        return [
+            Score(source, target, float(row["log_probability"]), int(row["tokens"]))
+            for source, target, row in zip(sources, targets, found, strict=True)
+        ]
 
 
 def _text(value: bytes) -> str:

@@ -1,0 +1,239 @@
+"""`dtmt translate` with a translator of a few operations: streams, what it writes, the prompt."""
+
+import io
+import json
+import os
+import select
+import sys
+import threading
+import time
+
+import pytest
+
+from dtmt_tf import startup
+from dtmt_tf.commands import prompt, translate
+from dtmt_tf.errors import UserError
+from dtmt_tf.translator import Alignment, Candidate, Score, Translation
+from dtmt_tf.translator.stream import paced
+from tests.end_to_end.conftest import LONG, ROOT
+
+
+class Upper:
+    """Translates to capitals, the n-th best with n marks; refuses what holds "bad"."""
+
+    batch_size = 2
+    loaded: list = []
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.asked = []
+
+    @classmethod
+    def load(cls, place, batch_size):
+        cls.loaded.append((place, batch_size))
+        return cls(ROOT)  # a folder without a model: its hash is that of nothing
+
+    def __call__(self, texts, nbest=0, align=False, prefixes=None):
+        self.asked.append(list(texts))
+        if any("bad" in text for text in texts):
+            raise UserError("refused; dtmt export helps")
+        return [
+            Translation(
+                text,
+                (prefixes[k] if prefixes else "") + text.upper(),
+                -0.5 * len(text),
+                tuple(Candidate(text.upper() + "!" * n, -1.0 - n) for n in range(nbest)),
+                Alignment(("a", "b"), ("B", "A"), ((0.2, 0.7), (0.9, 0.0))) if align else None,
+            )
+            for k, text in enumerate(texts)
+        ]
+
+    def score(self, sources, targets):
+        return [Score(*pair, -1.25, len(pair[1])) for pair in zip(sources, targets, strict=True)]
+
+    def paced(self, rows, answer, ready):
+        return paced(rows, answer, 2, 4, ready)
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty folder: `run("--json", source=b"...")` returns its lines."""
+
+    def call(*arguments, source=b"a b\n\nc\n"):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
+        monkeypatch.setattr("dtmt_tf.translator.Translator", Upper)
+        stream = io.BytesIO(source) if isinstance(source, bytes) else source
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        (tmp_path / "other").write_text("x y\n\nz\n")
+        assert translate.command(list(arguments)) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ([], ["A B", "", "C"]),
+        (["--show-source", "--scores"], ["a b\tA B\t-1.5000", "\t\t-0.0000", "c\tC\t-0.5000"]),
+        (["--nbest", "2"], ["A B\tA B!", "\t!", "C\tC!"]),
+        (["--nbest", "1", "--scores"], ["A B\t-1.0000", "\t-1.0000", "C\t-1.0000"]),
+        (["--align"], ["A B\t1-0 0-1", "\t1-0 0-1", "C\t1-0 0-1"]),
+        (["--prefix", "other"], ["x yA B", "", "zC"]),
+        (["--score", "other"], ["-1.2500\t3", "-1.2500\t0", "-1.2500\t1"]),
+        (
+            ["--score", "other", "--show-source"],
+            ["a b\t-1.2500\t3", "\t-1.2500\t0", "c\t-1.2500\t1"],
+        ),
+    ],
+    ids=lambda value: " ".join(value),
+)  # fmt: skip
+def test_columns_hold_what_is_asked_for(run, options, rows):
+    assert run(*options) == rows
+
+
+def test_json_holds_all_there_is(run):
+    first = json.loads(run("--json", "--nbest", "2", "--align")[0])
+    assert first == {
+        "source": "a b",
+        "translation": "A B",
+        "score": -1.5,
+        "nbest": [{"translation": "A B", "score": -1.0}, {"translation": "A B!", "score": -2.0}],
+        "alignment": {
+            "source": ["a", "b"],
+            "target": ["B", "A"],
+            "links": [[1, 0], [0, 1]],
+            "attention": [[0.2, 0.7], [0.9, 0.0]],
+        },
+    }
+    assert json.loads(run("--json", source="ä".encode())[0])["translation"] == "Ä"
+    assert json.loads(run("--json", "--score", "other")[2]) == {
+        "source": "c", "target": "z", "log_probability": -1.25, "tokens": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--prefix", "--score"])
+@pytest.mark.parametrize("source", [b"a\n", b"a\nb\nc\nd\n"])
+def test_files_of_different_lengths_are_refused(run, option, source):
+    with pytest.raises(UserError, match="should have as many"):
+        run(option, "other", source=source)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--score x --nbest 2", "--score x --prefix y", "--score x --scores", "--prefix x --align"],
+)
+def test_questions_that_do_not_go_together_are_refused(run, options, capsys):
+    with pytest.raises(SystemExit):
+        run(*options.split())
+    assert "goes with neither" in capsys.readouterr().err
+
+
+def test_other_questions_do_not_go_on_with_the_lines_of_one(run, tmp_path):
+    with pytest.raises(UserError, match="refused"):
+        run("-o", "out", source=b"a\nb\nbad\n")
+    assert (tmp_path / "out.partial").read_text() == "A\nB\n"
+    run("--nbest", "1", "--scores", "-o", "out", source=b"a\nb\nc\n")
+    assert (tmp_path / "out").read_text() == "A\t-1.0000\nB\t-1.0000\nC\t-1.0000\n"
+    assert (tmp_path / "out.partial.old").read_text() == "A\nB\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ([], "saved_models/cldr_ende/dtmt_tiny"),
+        (["--name", "demo"], "saved_models/cldr_ende/demo"),
+        (["--model", "demo"], "saved_models/cldr_ende/demo"),
+        (["--model", "none"], "saved_models/cldr_ende/none"),
+        (["--task", "custom", "--model", "mine"], "saved_models/custom/mine"),
+        (["--model", "custom/mine"], "saved_models/custom/mine"),
+        (["--model", "saved_models/custom/mine"], "saved_models/custom/mine"),
+        (["--saved-model", "elsewhere/1"], "elsewhere/1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_model_is_named_by_its_run_or_its_folder(run, tmp_path, monkeypatch, options, place):
+    monkeypatch.setattr(sys, "argv", ["dtmt"])
+    for folder in ("saved_models/cldr_ende/demo", "saved_models/custom/mine", "elsewhere/1"):
+        (tmp_path / folder).mkdir(parents=True)
+    run(*options)
+    found, size = Upper.loaded[-1]
+    assert (os.path.relpath(found, ROOT if found.is_absolute() else "."), size) == (place, 32)
+
+
+def conversation(monkeypatch, capsys, *typed, **options):
+    lines = iter([*typed, EOFError])
+
+    def read(mark):
+        line = next(lines)
+        if not isinstance(line, str):
+            raise line
+        return line
+
+    prompt.converse(Upper("here"), read=read, **options)
+    return capsys.readouterr().out.splitlines()[1:]
+
+
+def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
+    said = conversation(
+        *(monkeypatch, capsys, "one", "", KeyboardInterrupt, "bad", ":nbest 2", "two"),
+        *(":nbest 0", ":align", "a b", ":align", "x", ":nbest", ":what"),
+    )
+    helps = prompt.HELP.splitlines()
+    assert said == [
+        *("ONE", "", "error: refused; dtmt export helps"),
+        *("  -1.0000  TWO", "  -2.0000  TWO!"),
+        *("Alignments are shown.", "A B", "  B   70%  b", "  A   90%  a"),
+        *("Alignments are not shown.", "X", *helps, *helps, ""),
+    ]
+    assert conversation(monkeypatch, capsys, ":quit", "one") == []
+
+
+def test_a_pipe_is_answered_before_it_ends(run, monkeypatch):
+    """Another thread writes lines only when those before are answered."""
+    (reads, writes), (answers, answered) = os.pipe(), os.pipe()
+    found = []
+
+    def converse():
+        with os.fdopen(writes, "wb", 0) as out, os.fdopen(answers, "rb", 0) as back:
+            for piece in (b"one\n", b"two\nthree\nfo", b"ur\n"):
+                out.write(piece)
+                due, got = time.monotonic() + LONG, b""
+                while got.count(b"\n") < piece.count(b"\n") and time.monotonic() < due:
+                    if select.select([back], [], [], 1)[0]:
+                        got += back.read(99)
+                found.append(got)
+
+    talk = threading.Thread(target=converse)
+    with os.fdopen(answered, "w") as stdout, os.fdopen(reads, "rb") as stdin:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        talk.start()
+        run(source=stdin)
+    talk.join()
+    assert found == [b"ONE\n", b"TWO\nTHREE\n", b"FOUR\n"]
+
+
+def test_lines_that_were_finished_are_not_translated_again(run, tmp_path, monkeypatch):
+    lines = [f"line {k}\n" for k in range(20)]
+    (tmp_path / "in").write_text("".join(lines))
+    (tmp_path / "beside").write_text("".join(lines))
+    translate_all, asked = Upper.__call__, []
+
+    def stopped(self, texts, **options):
+        if "line 13" in texts and not asked:
+            raise KeyboardInterrupt
+        asked.extend(texts if (tmp_path / "again").exists() else [])
+        return translate_all(self, texts, **options)
+
+    monkeypatch.setattr(Upper, "__call__", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run("in", "-o", "out", "--prefix", "beside")
+    kept = (tmp_path / "out.partial").read_text().splitlines()
+    assert 5 < len(kept) < 14
+    (tmp_path / "again").touch()
+    asked.append("")
+    run("in", "-o", "out", "--prefix", "beside")
+    assert asked[1:] == [line.strip() for line in lines[len(kept) :]]
+    expected = [f"line {k}LINE {k}" for k in range(20)]
+    assert (tmp_path / "out").read_text().splitlines() == expected
