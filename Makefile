@@ -17,8 +17,7 @@ demo: setup ## Train the embedded default, score it, export it, translate with i
 	@$(BIN)/python pipelines/translate.py --name demo --show-source < pipelines/demo.en
 	@echo
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/python pipelines/translate.py --name demo; fi
-	@echo "What to do next:"
-	@echo "  watch the training   $(BIN)/tensorboard --logdir saved_models"
+	@echo "What else there is:"
 	@echo "  your own text        $(BIN)/python pipelines/train.py --task custom --help"
 	@echo "  real translation     $(BIN)/python pipelines/train.py --task multi30k_ende  (2 1/2 hours)"
 

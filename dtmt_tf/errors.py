@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+MOST_LISTED = 12
+
 
 class UserError(Exception):
     """A mistake the user can mend; pipelines print it without a traceback and exit with code 2."""
@@ -12,3 +14,14 @@ def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Returns what to say after a name that is none of those known: the nearest, if one is near."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"Did you mean {near[0]!r}?" if near else otherwise
+
+
+def listed(name: str, known: Iterable[str]) -> str:
+    """Returns lines that name what there is, the nearest to a name first; nothing if none is."""
+    names = sorted(known)
+    if not names:
+        return ""
+    near = difflib.get_close_matches(name, names, 1, 0.8)
+    first = [*near, *(each for each in names if each not in near)][:MOST_LISTED]
+    more = f"\n  and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return "\nThere are:\n  " + "\n  ".join(first) + more

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import textwrap
+from typing import NoReturn
 
 from dtmt_tf.caller import as_called
 
@@ -52,3 +54,12 @@ class Parser(argparse.ArgumentParser):
             epilog="\n".join([title, *(f"  {line}" for line in examples)]),
             formatter_class=Formatter,
         )
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the process with a message; a setting that stands alone is told its option."""
+        settings = re.findall(
+            r"(?<!\S)\w+\.\w+=\S*", message.partition("unrecognized arguments:")[2]
+        )
+        if settings and "--set" in self._option_string_actions:
+            message += f"\nSettings go behind --set: --set {' '.join(settings)}"
+        super().error(message)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.next_steps import next_steps
 
 if TYPE_CHECKING:
     from dtmt_tf.runs import Run
@@ -150,8 +151,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def finish(run: Run, start: float) -> None:
-    """Scores a trained run and exports it."""
+    """Scores a trained run and exports it; says what can be done with it."""
     from dtmt_tf.evaluation import format_scores
+    from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE
     from dtmt_tf.runs import evaluate, publish
 
     experiment = run.experiment
@@ -163,4 +165,5 @@ def finish(run: Run, start: float) -> None:
         print(format_scores(evaluate(run, part)))
     version = publish(run)
     minutes = (time.perf_counter() - start) / 60
-    print(f"\nExported to {version} ({minutes:.1f} minutes in all).")
+    print(f"\nExported to {version} ({minutes:.1f} minutes in all).\n")
+    print(next_steps(run.folder, SERVER_IMAGE, SERVED_AS))

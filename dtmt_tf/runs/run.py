@@ -20,7 +20,7 @@ from dtmt_tf.data.corpus import Corpus, load_corpus
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, listed
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
@@ -48,6 +48,14 @@ REMEDIES = {
     "scores.json": "Remove it, and run dtmt evaluate again.",
 }
 CHANGEABLE = ("decoding.", "export.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
+
+
+def runs_near(folder: Path) -> list[Path]:
+    """Returns the runs beside a folder; if there are none, those of other tasks beside its own."""
+    for above, pattern in ((folder.parent, "*"), (folder.parent.parent, "*/*")):
+        if found := [path.parents[1] for path in above.glob(f"{pattern}/train/experiment.json")]:
+            return found
+    return []
 
 
 class Run:
@@ -109,6 +117,7 @@ class Run:
         if not path.exists():
             raise UserError(
                 f"{folder} holds no run. To make it, run dtmt train with its --task and --name."
+                + listed(str(folder), map(str, runs_near(folder)))
             )
         record = read_settings(path)
         values = record["settings"]

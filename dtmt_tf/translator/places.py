@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, listed
 
 VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
 MODEL = "saved_model.pb"
-MOST_LISTED = 12
 
 
 def live_versions(folder: Path) -> list[Path]:
@@ -30,7 +27,7 @@ def latest_version(folder: Path) -> Path:
     if not versions:
         raise UserError(
             f"{folder} holds no exported model. To make it, run dtmt export with the --task and "
-            f"--name of a trained run.{listed(folder, models_near(folder))}"
+            f"--name of a trained run.{listed(str(folder), map(str, models_near(folder)))}"
         )
     return versions[-1]
 
@@ -57,16 +54,5 @@ def models_near(folder: Path) -> list[Path]:
                  for path in above.glob(f"{depth}/{MODEL}")
                  if VERSION.fullmatch(path.parent.name)}  # fmt: skip
         if found:
-            return sorted(found)
+            return list(found)
     return []
-
-
-def listed(wanted: Path, found: Iterable[Path]) -> str:
-    """Returns a sentence that names what is there, the nearest name first; nothing if none is."""
-    names = [str(path) for path in found]
-    if not names:
-        return ""
-    likely = difflib.get_close_matches(str(wanted), names, 1, 0.8)
-    first = [*likely, *(name for name in names if name not in likely)][:MOST_LISTED]
-    more = f"\n  and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return "\nThere are:\n  " + "\n  ".join(first) + more

@@ -1,0 +1,45 @@
+"""What can be done with a model that was just exported, as commands to copy."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from dtmt_tf import caller
+
+PAGE_PORT = 8080
+
+
+def next_steps(folder: Path, image: str, served_as: str) -> str:
+    """Returns commands for an exported run: translate, TensorBoard, server, web page.
+
+    Args:
+        folder: The run's folder.
+        image: The server's container image.
+        served_as: The name that clients ask for.
+    """
+    place = os.path.relpath(folder) if folder.resolve().is_relative_to(Path.cwd()) else str(folder)
+    named = place if os.sep in place else os.path.join(".", place)
+    mount = place if os.path.isabs(place) else f"$PWD/{place}"
+    steps = [
+        ("translate", [f"dtmt translate --model {shlex.quote(named)}"]),
+        ("watch the training", [f"tensorboard --logdir {shlex.quote(place)}"]),
+        (
+            "serve it",
+            [
+                f"docker run --rm -p 127.0.0.1:8501:8501 -e MODEL_NAME={served_as} \\",
+                f'    -v "{mount}:/models/{served_as}" \\',
+                f"    {image}",
+            ],
+        ),
+    ]
+    if checkout := caller.checkout():
+        page = os.path.relpath(checkout / "pipelines" / "serving" / "page")
+        server = f"python -m http.server -b 127.0.0.1 -d {shlex.quote(page)} {PAGE_PORT}"
+        about = "show it on a web page; the server needs --rest_api_enable_cors_support=true"
+        steps.append((about, [server]))
+    lines = ["What to do next:"]
+    for title, command in steps:
+        lines += [f"  {title}", *(f"    {line}" for line in command)]
+    return caller.as_called("\n".join(lines))
