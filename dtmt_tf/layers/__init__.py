@@ -6,6 +6,8 @@ from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
 from dtmt_tf.layers.attentive_cell import AttentiveCell
 from dtmt_tf.layers.decoder import DecoderCell
 from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
+from dtmt_tf.layers.deep_decoder import DeepDecoderCell
+from dtmt_tf.layers.deep_encoder import DeepEncoder
 from dtmt_tf.layers.deep_readout import DeepReadout
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
@@ -17,8 +19,10 @@ from dtmt_tf.layers.readout import Readout
 from dtmt_tf.layers.recurrence_encoder import RecurrenceEncoder, RecurrenceLayer
 from dtmt_tf.layers.recurrences import AttentiveRecurrence, WordRecurrence
 from dtmt_tf.layers.seeds import SeedSeries, SeedStream
+from dtmt_tf.layers.stack_connection import StackConnection
 from dtmt_tf.layers.stacked_decoder import DecoderLevel, StackedDecoderCell
 from dtmt_tf.layers.stacked_encoder import StackedEncoder
+from dtmt_tf.layers.state_readout import StateReadout
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
 from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
 
@@ -33,6 +37,8 @@ __all__ = [
     "ByShape",
     "DecoderCell",
     "DecoderLevel",
+    "DeepDecoderCell",
+    "DeepEncoder",
     "DeepReadout",
     "Fusion",
     "MultiHeadAdditiveAttention",
@@ -44,8 +50,10 @@ __all__ = [
     "SeedSeries",
     "SeedStream",
     "Seen",
+    "StackConnection",
     "StackedDecoderCell",
     "StackedEncoder",
+    "StateReadout",
     "TokenEmbedding",
     "TransformerLayer",
     "TransformerStack",

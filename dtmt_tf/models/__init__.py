@@ -1,6 +1,8 @@
 """Architectures and their presets."""
 
 from dtmt_tf.config import ModelConfig
+from dtmt_tf.models.deep_lau import PRESETS as DEEP_LAU_PRESETS
+from dtmt_tf.models.deep_lau import DeepLAU, DeepLAUConfig
 from dtmt_tf.models.deep_rnn import PRESETS as DEEP_RNN_PRESETS
 from dtmt_tf.models.deep_rnn import DeepRNN, DeepRNNConfig
 from dtmt_tf.models.dtmt import DTMT, DTMTConfig
@@ -61,6 +63,7 @@ MODELS: dict[str, ModelConfig] = {
         tied_embeddings="all",
     ),
     **DEEP_RNN_PRESETS,
+    **DEEP_LAU_PRESETS,
     **TRANSFORMERS,
     **with_recurrence(TRANSFORMERS),
 }
@@ -69,6 +72,8 @@ __all__ = [
     "DTMT",
     "MODELS",
     "DTMTConfig",
+    "DeepLAU",
+    "DeepLAUConfig",
     "DeepRNN",
     "DeepRNNConfig",
     "Ensemble",

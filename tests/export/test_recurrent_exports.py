@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
-from dtmt_tf.models import DeepRNNConfig, RecurrenceTransformerConfig
+from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -48,6 +48,7 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     functions = {}
     configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
     configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
+    configs["lau"] = DeepLAUConfig(8, 12, encoder_depth=2, decoder_depth=2)
     for kind, config in configs.items():
         model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
         archive.track(model)
