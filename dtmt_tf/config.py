@@ -217,6 +217,11 @@ class TrainingConfig(Section):
     adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
     adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
     clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
+    clip_patience: int = setting(
+        0,
+        "above 0: clip_norm halves after so many validations without a better score",
+        at_least=0,
+    )
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
     max_bad_steps: int = setting(
         3, "updates in a row, not finite, before going back at half the rate", at_least=1

@@ -53,6 +53,9 @@ class TrainingStep:
         model: The model, built under `strategy`.
         training: Loss, clipping, seed.
         strategy: Distribution strategy.
+
+    Attributes:
+        clip_norm: How long a gradient may be; may change between updates.
     """
 
     def __init__(
@@ -70,8 +73,9 @@ class TrainingStep:
         self.weights = [variable.value for variable in model.trainable_variables]
         # rounded once a slice, where they are used at all
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
+        self.clip_norm = training.clip_norm
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)
-        self._function = tf.function(self._update, input_signature=[ids, ids, scalar, scalar])
+        self._function = tf.function(self._update, input_signature=[ids, ids, *3 * [scalar]])
 
     def __call__(
         self, source_ids: Any, target_ids: Any, rate_factor: float = 1.0, stop: bool = False
@@ -84,7 +88,7 @@ class TrainingStep:
             rate_factor: Factor of the schedule's rate; 0 leaves all weights alone.
             stop: Tells all workers, by `Update.stops`, that this one has been told to stop.
         """
-        return self._function(source_ids, target_ids, rate_factor, float(stop))
+        return self._function(source_ids, target_ids, rate_factor, self.clip_norm, float(stop))
 
     def rehearse(self, source_ids: Any, target_ids: Any) -> None:
         """Does the work of an update without changing anything."""
@@ -157,7 +161,12 @@ class TrainingStep:
         )
 
     def _replica_update(
-        self, source_ids: tf.Tensor, target_ids: tf.Tensor, factor: tf.Tensor, stop: tf.Tensor
+        self,
+        source_ids: tf.Tensor,
+        target_ids: tf.Tensor,
+        factor: tf.Tensor,
+        clip_norm: tf.Tensor,
+        stop: tf.Tensor,
     ) -> Update:
         context = tf.distribute.get_replica_context()
         step = tf.cast(self.optimizer.iterations, tf.int64)
@@ -181,7 +190,7 @@ class TrainingStep:
         norms = tf.stack([tf.norm(gradient) for gradient in gradients]) / units
         norm = tf.norm(norms)
         finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-        scale = self.training.clip_norm / tf.maximum(norm, self.training.clip_norm) / units
+        scale = clip_norm / tf.maximum(norm, clip_norm) / units
         scale = tf.where(finite, scale, 0.0)
         rate = tf.identity(self.optimizer.learning_rate) * factor
         self.optimizer.update(

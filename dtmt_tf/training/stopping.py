@@ -107,9 +107,32 @@ def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str,
     """
     if step >= training.max_steps:
         return True
-    sign = {"bleu": 1, "cross_entropy": -1}[training.stop_on]
-    scores = [sign * entry[training.stop_on] for entry in history if training.stop_on in entry]
-    patience = training.patience
+    scores, patience = _scores(training, history), training.patience
     if not patience or len(scores) <= patience:
         return False
     return bool(max(scores[-patience:]) <= max(scores[:-patience]))
+
+
+def clip_norm(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> float:
+    """Returns how long a gradient may be.
+
+    With `clip_patience` the bound is halved whenever that many validations in a row, since the
+    best or since it was last halved, have no better score (Wang et al., 2017, Section 4.2).
+
+    Args:
+        training: The settings.
+        history: One entry for each validation that scored something.
+    """
+    norm, best, waited = training.clip_norm, -math.inf, 0
+    for score in _scores(training, history):
+        waited = 0 if score > best else waited + 1
+        best = max(best, score)
+        if training.clip_patience and waited == training.clip_patience:
+            norm, waited = norm / 2, 0
+    return norm
+
+
+def _scores(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Returns the scores that patience counts, the higher the better."""
+    sign = {"bleu": 1, "cross_entropy": -1}[training.stop_on]
+    return [sign * entry[training.stop_on] for entry in history if training.stop_on in entry]

@@ -24,7 +24,7 @@ from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
 from dtmt_tf.training.step import TrainingStep, Update
-from dtmt_tf.training.stopping import Limits, Outcome, Stop, finished
+from dtmt_tf.training.stopping import Limits, Outcome, Stop, clip_norm, finished
 from dtmt_tf.training.strategy import worker_number
 from dtmt_tf.training.summaries import Summaries
 from dtmt_tf.training.validator import Validator
@@ -134,6 +134,7 @@ class Trainer:
     def _take_over(self, checkpoint: Checkpoint) -> None:
         self.update.restore(checkpoint.weights, checkpoint.optimizer)
         self.history = [dict(record) for record in checkpoint.history]
+        self.update.clip_norm = clip_norm(self.training, self.history)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
         self._clock = Clock(checkpoint.seconds, checkpoint.tokens)
@@ -344,6 +345,7 @@ class Trainer:
                 ]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
+        self.update.clip_norm = clip_norm(self.training, self.history)
         if self.summaries and not self._unrecorded:
             seen = self.validator.inspect()
             self._record(lambda summaries: summaries.inspection(self.step, *seen))

@@ -161,3 +161,23 @@ def test_transformers_train_as_vaswani_et_al_say(task, size, updates, averaged):
     assert (training.max_steps, training.patience) == (updates, 0)
     assert (training.average, training.average_count) == ("last", averaged)
     assert (decoding.beam_size, decoding.length_penalty, decoding.extra_length) == (4, 0.6, 50)
+
+
+def test_deep_lau_trains_as_wang_et_al_say():
+    task = TASKS["nist_zhen_lau"]
+    training, decoding = task.training, task.decoding
+    assert MODELS[task.model].connection == "none" and MODELS[task.model].units == 512
+    adadelta = training.optimizer, training.adadelta_epsilon, training.adadelta_rho
+    assert adadelta == ("adadelta", 1e-6, 0.95)
+    assert float(make_schedule(training)(7)) == 1.0
+    assert (training.clip_norm, training.clip_patience) == (1.0, 5)
+    assert training.patience > training.clip_patience
+    assert task.data.batch_size(5) == task.data.batch_size(81) == 128
+    assert data("nist_zhen_lau") == ("", ("zh", "en"), (30_000, 30_000), 80 + 1)
+    rates = training.embedding_dropout_rate, training.candidate_dropout_rate
+    assert rates == (0.0, 0.0) and training.output_dropout_rate == 0.5
+    search = decoding.beam_size, decoding.length_penalty, decoding.length_offset
+    assert search == (10, 1.0, 0.0)
+    files = named_files(task.data)
+    assert files["validation"] == (("nist/MT02.zh",), ("nist/MT02.en",))
+    assert [part for part in files if part.startswith("MT")] == ["MT03", "MT04", "MT05", "MT06"]

@@ -165,3 +165,18 @@ def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     added = (float(update.loss) - float(alone.loss)) * float(update.tokens)
     assert added == pytest.approx(expected, rel=1e-3)
     assert float(update.cross_entropy) == pytest.approx(float(alone.cross_entropy), abs=1e-6)
+
+
+def test_the_clipping_norm_may_change_between_updates():
+    with (strategy := make_strategy(multiworker=False, devices=["CPU:0"])).scope():
+        model = TRANSFORMER.build(40, 40, PLAIN)
+    step, batch = TrainingStep(model, PLAIN, strategy), next(batches())
+    for bound in (CLIPPING, CLIPPING / 2):
+        step.clip_norm = bound
+        # Adam's first moment moves by a tenth of the clipped gradient
+        before = [value.numpy() for value in step.optimizer._momentums]
+        step(*batch)
+        after = [value.numpy() for value in step.optimizer._momentums]
+        pairs = zip(after, before, strict=True)
+        length = sum(np.sum(np.square((new - 0.9 * old) / 0.1)) for new, old in pairs) ** 0.5
+        assert length == pytest.approx(bound, rel=1e-3)

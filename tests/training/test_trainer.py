@@ -17,7 +17,7 @@ from dtmt_tf.training import (
     Limits,
     memory,
 )
-from dtmt_tf.training.stopping import Stop
+from dtmt_tf.training.stopping import Stop, clip_norm
 from tests.training.toy_trainer import DTMT, SHORT, TRAINING, Calls, make_trainer, weights_of
 
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
@@ -135,6 +135,22 @@ def test_training_ends_when_cross_entropy_no_longer_falls(tmp_path, caplog):
     again = make_trainer(tmp_path, training, scores=score)
     again.restore()
     assert again.finished()
+
+
+def test_the_clipping_norm_halves_while_the_score_stands_still_and_is_resumed(tmp_path):
+    # better, better, then 2 no better: halved; 1 no better, a better one, 2 no better: halved
+    scores = iter([1.0, 5.0, 4.0, 5.0, 3.0, 6.0, 6.0, 5.0, 5.0])
+    training = dataclasses.replace(
+        TRAINING, validation_steps=1, max_steps=9, patience=0, clip_norm=1.0, clip_patience=2
+    )
+    trainer = make_trainer(tmp_path, training, scores=lambda: {"bleu": next(scores)})
+    trainer.run()
+    assert trainer.update.clip_norm == 0.25
+    again = make_trainer(tmp_path, training)
+    again.restore()
+    assert again.update.clip_norm == 0.25
+    before = [clip_norm(training, trainer.history[:k]) for k in range(10)]
+    assert before == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]
 
 
 def test_another_optimizer_is_never_accepted(after_one, tmp_path):

@@ -1,0 +1,62 @@
+"""NIST Chinese-English with the settings of Wang et al. (2017), for DeepLAU and DeepGRU.
+
+Otherwise than there:
+
+- SentencePiece makes 30,000 sub-words for each language, in place of the 30,000 most frequent
+  words and <unk>; so nothing has to replace <unk>;
+- how many validations without a better score halve the clipping norm, 5, and how far they are
+  apart are ours; they say "until the BLEU score does not change much".
+
+How the scores are made is told in `tasks/nist_zhen.py`.
+"""
+
+from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig, Task, TrainingConfig
+from dtmt_tf.tasks.language_pair import language_pair
+
+TASK = Task(
+    name="nist_zhen_lau",
+    description="NIST Chinese-English, as Wang et al. train DeepLAU; the files are your own",
+    model="deep_lau_4_4",
+    data=language_pair(
+        DataConfig(
+            joint_vocabulary=False,
+            source_vocab_size=30_000,
+            target_vocab_size=30_000,
+            max_length=81,  # with <eos>
+            sentences_per_batch=128,
+        ),
+        "zh",
+        "en",
+        train=["nist/train"],
+        validation=["nist/MT02"],
+        extra_tests=[f"nist/MT0{year}" for year in (3, 4, 5, 6)],
+    ),
+    training=TrainingConfig(
+        max_steps=1_000_000,  # patience ends it before
+        label_smoothing=0.0,
+        loss_unit="sentences",
+        embedding_dropout_rate=0.0,
+        output_dropout_rate=0.5,
+        candidate_dropout_rate=0.0,
+        optimizer="adadelta",
+        adadelta_rho=0.95,
+        adadelta_epsilon=1e-6,
+        schedule="constant",
+        learning_rate=1.0,
+        clip_norm=1.0,
+        clip_patience=5,
+        validation_steps=2000,
+    ),
+    decoding=DecodingConfig(
+        beam_size=10,
+        length_penalty=1.0,
+        length_offset=0.0,  # scores are divided by the length
+    ),
+    evaluation=EvaluationConfig(tokenize="none", lowercase=True),
+    unavailable="LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one "
+    "sentence a line (plain, .gz or .xz),\nChinese cut into words, English tokenised and in lower "
+    "case:\n"
+    "  nist/train.{zh,en}: the 1.25 million pairs from LDC\n"
+    "  nist/MT02.{zh,en}: NIST 2002, with the first of its four references, for validation\n"
+    "  nist/{MT03,MT04,MT05,MT06}.{zh,en}: the tests, likewise",
+)
