@@ -326,7 +326,7 @@ class EvaluationConfig(Section):
     section = "evaluation"
 
     tokenize: str = setting(
-        "auto", "auto: by target language; a sacreBLEU tokenizer; none: it is tokenised"
+        "auto", "auto: by target language; a sacreBLEU tokenizer; none; or multi-bleu"
     )
     lowercase: bool = setting(False, "score without regard to case")
     exact_match: bool = setting(

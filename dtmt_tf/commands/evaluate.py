@@ -6,6 +6,7 @@ import argparse
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
@@ -17,82 +18,130 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = common.run_parser(
         "dtmt evaluate",
         "Score a run on a split of its corpus, with sacreBLEU's signatures; or score files of "
-        "translations against references, several of them by paired bootstrap.",
+        "translations against references, several of them by paired bootstrap. Of several test "
+        "sets the mean is told, too.",
         "dtmt evaluate --task multi30k_ende --split validation",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de",
+        "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
     )
     parser.add_argument(
         "--split",
-        default="test",
+        nargs="+",
+        default=["test"],
         metavar="NAME",
-        help="train, validation, test or one of data.extra_tests (default: %(default)s)",
+        help="train, validation, test or those of data.extra_tests (default: test)",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the scores to this file"
     )
     group = parser.add_argument_group("files instead of a run")
-    group.add_argument("--references", type=Path, metavar="FILE", help="the reference translations")
+    group.add_argument(
+        "--references",
+        type=Path,
+        nargs="+",
+        action="append",
+        metavar="FILE",
+        help="reference translations, one file or several of the same text; given again, with "
+        "--hypotheses, for another test set",
+    )
     group.add_argument(
         "--hypotheses",
         type=Path,
         nargs="+",
+        action="append",
         metavar="FILE",
         help="translations; the first file is the baseline",
     )
     group.add_argument(
         "--tokenize",
         metavar="NAME",
-        help="sacreBLEU tokenizer; none for tokenised text (default: 13a)",
+        help="sacreBLEU tokenizer; none for tokenised text; multi-bleu for tokenised text as "
+        "Moses's multi-bleu.perl scores it (default: 13a)",
     )
+    group.add_argument("--lowercase", action="store_true", help="score without regard to case")
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args(arguments)
     startup.start_tensorflow()
 
-    from dtmt_tf.evaluation import (
-        compare_systems,
-        format_comparison,
-        format_scores,
-        score_hypotheses,
-        write_json,
-    )
-    from dtmt_tf.runs import Run, evaluate
+    from dtmt_tf.evaluation import write_json
 
-    records: object
-    if args.hypotheses or args.references:
-        if not (args.hypotheses and args.references):
-            raise UserError("--hypotheses and --references go together.")
-        if args.set:
-            raise UserError("--set is for runs; of files, --tokenize is all that can be set.")
-        _check_files(args)
-        references = lines.read_text(args.references)
-        tokenize = args.tokenize or "13a"
-        systems = {str(path): lines.read_text(path) for path in args.hypotheses}
-        if len(systems) > 1:
-            records = compare_systems(systems, references, tokenize=tokenize)
-            print(format_comparison(records))
-        else:
-            hypotheses = next(iter(systems.values()))
-            records = score_hypotheses(hypotheses, references, tokenize=tokenize)
-            print(format_scores(records))
-    else:
-        if args.tokenize:
-            raise UserError("--tokenize is for files; of a run, --set evaluation.tokenize=NAME.")
-        run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
-        records = evaluate(run, args.split)
-        print(format_scores(records))
-        print(f"\nTranslations: {run.work / (args.split + '.txt')}")
+    of_files = bool(args.hypotheses or args.references)
+    records = _files(args) if of_files else _splits(args)
     if args.json:
         write_json(args.json, records)
     return 0
 
 
+def _files(args: argparse.Namespace) -> Any:
+    """Scores or compares files, prints that, and returns it."""
+    from dtmt_tf.evaluation import compare_systems, format_comparison, format_means, format_scores
+    from dtmt_tf.evaluation import score_hypotheses as score
+
+    _check_files(args)
+    how = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
+    found: list[Any] = []
+    for reference_files, files in zip(args.references, args.hypotheses, strict=True):
+        references = [lines.read_text(path) for path in reference_files]
+        systems = {str(path): lines.read_text(path) for path in files}
+        if len(args.references) > 1:
+            print(f"{chr(10) * bool(found)}{reference_files[0]}")
+        if len(systems) > 1:
+            found.append(compare_systems(systems, *references, **how))
+            print(format_comparison(found[-1]))
+        else:
+            found.append(score(next(iter(systems.values())), *references, **how))
+            print(format_scores(found[-1]))
+    if len(found) == 1:
+        return found[0]
+    bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in found]
+    print(f"\n{format_means([str(path) for path in args.hypotheses[0]], bleu)}")
+    return found
+
+
+def _splits(args: argparse.Namespace) -> Any:
+    """Scores splits of a run, prints that, and returns it."""
+    from dtmt_tf.evaluation import format_means, format_scores
+    from dtmt_tf.runs import Run, evaluate
+
+    if args.tokenize or args.lowercase:
+        raise UserError(
+            "--tokenize and --lowercase are for files; of a run, --set evaluation.tokenize=NAME "
+            "and --set evaluation.lowercase=true."
+        )
+    folder = common.run_folder(args)
+    run = Run.open(folder, common.data_dir(args), common.cache_dir(), args.set)
+    found: list[Any] = []
+    for split in dict.fromkeys(args.split):
+        if len(args.split) > 1:
+            print(f"{chr(10) * bool(found)}{split}")
+        found.append(evaluate(run, split))
+        print(format_scores(found[-1]))
+        print(f"\nTranslations: {run.work / (split + '.txt')}")
+    if len(found) == 1:
+        return found[0]
+    print(f"\n{format_means([str(folder)], [[each.bleu] for each in found])}")
+    return found
+
+
 def _check_files(args: argparse.Namespace) -> None:
-    """Raises a UserError if a file is named twice, or would be written over."""
-    for first, second in itertools.combinations(args.hypotheses, 2):
-        if lines.same_file(first, second):
-            raise UserError(
-                f"--hypotheses names a file twice, {second}; there is nothing to compare."
-            )
-    for path in [args.references, *args.hypotheses] if args.json else []:
+    """Raises a UserError if files do not belong together, or would be written over."""
+    if not (args.hypotheses and args.references):
+        raise UserError("--hypotheses and --references go together.")
+    if args.set:
+        raise UserError("--set is for runs; of files, --tokenize and --lowercase can be set.")
+    if len(args.references) != len(args.hypotheses):
+        raise UserError(
+            "Each test set has its --references and its --hypotheses. Received: "
+            f"{len(args.references)} and {len(args.hypotheses)} of them."
+        )
+    if len({len(files) for files in args.hypotheses}) > 1:
+        raise UserError("Each test set should have the same number of --hypotheses.")
+    for option in ("references", "hypotheses"):
+        for files in getattr(args, option):
+            for first, second in itertools.combinations(files, 2):
+                if lines.same_file(first, second):
+                    raise UserError(f"--{option} names a file twice, {second}.")
+    named = itertools.chain(*args.references, *args.hypotheses)
+    for path in named if args.json else []:
         if lines.same_file(path, args.json):
             raise UserError(f"--json would write over {path}.")

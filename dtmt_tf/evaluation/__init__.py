@@ -1,6 +1,11 @@
 """Hypotheses to sacreBLEU scores with signatures, and reports of them."""
 
-from dtmt_tf.evaluation.report import format_comparison, format_scores, write_json
+from dtmt_tf.evaluation.report import (
+    format_comparison,
+    format_means,
+    format_scores,
+    write_json,
+)
 from dtmt_tf.evaluation.scores import (
     Scores,
     SystemScore,
@@ -15,6 +20,7 @@ __all__ = [
     "choose_tokenizer",
     "compare_systems",
     "format_comparison",
+    "format_means",
     "format_scores",
     "score_hypotheses",
     "write_json",

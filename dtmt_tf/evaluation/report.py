@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from dtmt_tf.evaluation.scores import Scores, SystemScore
@@ -93,6 +94,21 @@ def format_comparison(systems: Sequence[SystemScore]) -> str:
         )
         lines.append((name.ljust(name_width) + _row(cells, widths)).rstrip())
     lines.extend(_signature_lines(systems[0].signature))
+    return "\n".join(lines)
+
+
+def format_means(names: Sequence[str], bleu: Sequence[Sequence[float]]) -> str:
+    """Returns the mean BLEU of each system over test sets, as lines of text.
+
+    Args:
+        names: The systems' names, the baseline first.
+        bleu: For each test set, the BLEU of each system.
+    """
+    means = [fmean(values) for values in zip(*bleu, strict=True)]
+    lines = [f"mean BLEU of {len(bleu)} test sets"]
+    for name, mean in zip(names, means, strict=True):
+        change = f" ({mean - means[0]:+.2f})" if len(means) > 1 and name != names[0] else ""
+        lines.append(f"  {mean:.2f}{change}  {name}")
     return "\n".join(lines)
 
 

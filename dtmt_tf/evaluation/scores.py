@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from dtmt_tf.languages import base_language
 
 # for languages without blanks between words, as sacreBLEU advises; 13a for all others
 LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
+MULTI_BLEU = "multi-bleu"
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
@@ -84,23 +86,26 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
 def score_hypotheses(
     hypotheses: Sequence[str],
     references: Sequence[str],
-    *,
+    *more_references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
     exact_match: bool = False,
 ) -> Scores:
-    """Scores hypotheses against one reference each.
+    """Scores hypotheses against one reference each, or several.
 
     Two conventions are in use and give different numbers for the same output: the defaults, for
     detokenised text in its own case, and `tokenize="none"`, for text already tokenised (and, if
-    the convention asks for it, already lower-cased).
+    the convention asks for it, already lower-cased). `tokenize="multi-bleu"` is the second as
+    Moses's `multi-bleu.perl` computes it, to the last digit.
 
     Args:
         hypotheses: One translation per source sentence. A string may be empty.
         references: The reference translations, in the same order.
-        tokenize: Name of a sacreBLEU tokenizer, such as `"13a"`, `"none"`, `"intl"`, `"char"`.
+        more_references: Other translations of the same sources, if there are.
+        tokenize: Name of a sacreBLEU tokenizer, such as `"13a"`, `"none"`, `"intl"`, `"char"`; or
+            `"multi-bleu"`.
         lowercase: Whether to ignore case in all scores.
-        exact_match: Whether to compute the percentage of hypotheses that equal their reference,
+        exact_match: Whether to compute the percentage of hypotheses that equal a reference,
             white space at either end aside.
 
     Returns:
@@ -114,21 +119,22 @@ def score_hypotheses(
     >>> scores.chrf
     100.0
     """
-    _check_counts("hypotheses", hypotheses, references)
+    streams = [references, *more_references]
+    _check_counts("hypotheses", hypotheses, streams)
     bleu = build_bleu(tokenize, lowercase)
     chrf = CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score(hypotheses, [references])
-    chrf_score = chrf.corpus_score(hypotheses, [references])
+    bleu_score = bleu.corpus_score(hypotheses, streams)
+    chrf_score = chrf.corpus_score(hypotheses, streams)
     return Scores(
         bleu=float(bleu_score.score),
-        bleu_signature=str(bleu.get_signature()),
+        bleu_signature=signed(bleu.get_signature(), tokenize),
         precisions=tuple(float(precision) for precision in bleu_score.precisions),
         brevity_penalty=float(bleu_score.bp),
         hypothesis_length=int(bleu_score.sys_len),
         reference_length=int(bleu_score.ref_len),
         chrf=float(chrf_score.score),
         chrf_signature=str(chrf.get_signature()),
-        exact_match=_exact_match(hypotheses, references, lowercase) if exact_match else None,
+        exact_match=_exact_match(hypotheses, streams, lowercase) if exact_match else None,
         num_sentences=len(hypotheses),
     )
 
@@ -136,7 +142,7 @@ def score_hypotheses(
 def compare_systems(
     named_hypotheses: Mapping[str, Sequence[str]],
     references: Sequence[str],
-    *,
+    *more_references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
     samples: int = 1000,
@@ -152,7 +158,8 @@ def compare_systems(
         named_hypotheses: Hypotheses by system name, at least two systems. The first one is the
             baseline.
         references: The reference translations, in the same order as each system's hypotheses.
-        tokenize: Name of a sacreBLEU tokenizer; see `score_hypotheses`.
+        more_references: Other translations of the same sources, if there are.
+        tokenize: See `score_hypotheses`.
         lowercase: Whether to ignore case.
         samples: Number of bootstrap resamples. Positive.
         seed: Seed of the resampling. Positive.
@@ -176,12 +183,12 @@ def compare_systems(
     if samples < 1 or seed < 1:
         raise UserError(f"`samples` and `seed` should be positive. Received: {samples}, {seed}.")
     for name, hypotheses in named_hypotheses.items():
-        _check_counts(f"hypotheses of system '{name}'", hypotheses, references)
+        _check_counts(f"hypotheses of system '{name}'", hypotheses, [references, *more_references])
     with sacrebleu_seed(seed):
         test = PairedTest(
             list(named_hypotheses.items()),
             {"BLEU": build_bleu(tokenize, lowercase)},
-            [references],
+            [references, *more_references],
             test_type="bs",
             n_samples=samples,
         )
@@ -201,7 +208,7 @@ def compare_systems(
                 mean=float(result.mean),
                 confidence_interval=float(result.ci),
                 p_value=p_value,
-                signature=str(signatures["BLEU"]),
+                signature=signed(signatures["BLEU"], tokenize),
             )
         )
     return scores
@@ -209,10 +216,11 @@ def compare_systems(
 
 def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
     """Returns the BLEU metric, or raises `UserError` naming the tokenizers there are."""
+    if tokenize == MULTI_BLEU:
+        return _MultiBleu(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     if tokenize not in BLEU.TOKENIZERS:
-        raise UserError(
-            f"Unknown BLEU tokenizer '{tokenize}'. Choose from: {', '.join(BLEU.TOKENIZERS)}."
-        )
+        known = ", ".join([*BLEU.TOKENIZERS, MULTI_BLEU])
+        raise UserError(f"Unknown BLEU tokenizer '{tokenize}'. Choose from: {known}.")
     # With "none" the text is tokenised on purpose, so sacreBLEU's advice to detokenise is wrong.
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
@@ -220,27 +228,51 @@ def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
         raise UserError(f"The BLEU tokenizer '{tokenize}' can not be used: {error}") from error
 
 
-def _check_counts(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises `UserError` unless there is one reference for each of one or more hypotheses."""
-    if len(hypotheses) != len(references):
-        raise UserError(
-            f"The {what} and the references should have the same number of lines. "
-            f"Received: {len(hypotheses)} and {len(references)}."
-        )
-    if not references:
+def signed(signature: object, tokenize: str) -> str:
+    """Returns sacreBLEU's signature as text; of multi-bleu it says so."""
+    return f"{signature}|as:{MULTI_BLEU}.perl" if tokenize == MULTI_BLEU else str(signature)
+
+
+class _MultiBleu(BLEU):
+    """BLEU as `multi-bleu.perl` computes it: text is bytes there, of which ASCII alone has meaning.
+
+    So no-break and other blanks beyond ASCII are parts of words, and `-lc` lowers A to Z alone.
+    Zero matches of an order make the score 0.
+    """
+
+    def _preprocess_segment(self, sent: str) -> str:
+        if self.lowercase:
+            sent = re.sub("[A-Z]+", lambda match: match[0].lower(), sent)
+        return re.sub(r"[^\S \t\n\r\f\v]", lambda match: f"<{ord(match[0]):x}>", sent)
+
+
+def _check_counts(
+    what: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> None:
+    """Raises `UserError` unless each reference has a line for each of one or more hypotheses."""
+    for stream in references:
+        if len(hypotheses) != len(stream):
+            raise UserError(
+                f"The {what} and the references should have the same number of lines. "
+                f"Received: {len(hypotheses)} and {len(stream)}."
+            )
+    if not hypotheses:
         raise UserError(f"There is nothing to score: the {what} and the references are empty.")
 
 
-def _exact_match(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool) -> float:
-    """Returns the percentage of hypotheses that equal their reference."""
-    if lowercase:
-        hypotheses = [hypothesis.lower() for hypothesis in hypotheses]
-        references = [reference.lower() for reference in references]
+def _exact_match(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool
+) -> float:
+    """Returns the percentage of hypotheses that equal a reference of theirs."""
+
+    def plain(text: str) -> str:
+        return (text.lower() if lowercase else text).strip()
+
     matches = sum(
-        hypothesis.strip() == reference.strip()
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
+        plain(hypothesis) in map(plain, theirs)
+        for hypothesis, *theirs in zip(hypotheses, *references, strict=True)
     )
-    return 100.0 * matches / len(references)
+    return 100.0 * matches / len(hypotheses)
 
 
 @contextlib.contextmanager

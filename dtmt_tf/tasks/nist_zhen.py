@@ -1,10 +1,12 @@
 """NIST Chinese-English with the paper's settings; LDC's corpora are the user's own.
 
-The paper scores without case, on tokenised text, against four references at once. Training and
-`evaluate.py` score against the first alone; all four take sacreBLEU, on what `translate.py` makes
-of `nist/MT02.zh` and so on:
+The paper scores without case, on tokenised text, by `multi-bleu.perl` against four references at
+once, and takes the mean of five sets. Training scores against the first reference alone. All four
+take the files that `evaluate.py` has made of the splits MT02 to MT08, such as `train/MT02.txt`:
 
-    sacrebleu --tokenize none -lc MT02.en MT02.en1 MT02.en2 MT02.en3 < MT02.translated
+    dtmt evaluate --tokenize multi-bleu --lowercase
+        --references MT02.en MT02.en1 MT02.en2 MT02.en3 --hypotheses MT02.txt
+        --references MT03.en MT03.en1 MT03.en2 MT03.en3 --hypotheses MT03.txt
 """
 
 from dtmt_tf.config import DataConfig, EvaluationConfig, Task, TrainingConfig
@@ -42,7 +44,7 @@ TASK = Task(
         schedule_decay_end=64_000,
         validation_steps=2000,
     ),
-    evaluation=EvaluationConfig(tokenize="none", lowercase=True),
+    evaluation=EvaluationConfig(tokenize="multi-bleu", lowercase=True),
     unavailable="LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one "
     "sentence a line (plain, .gz or .xz),\nChinese cut into words, English tokenised and in lower "
     "case:\n"

@@ -78,6 +78,31 @@ def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
     assert system["p_value"] < 0.05
 
 
+def test_several_test_sets_have_a_mean(workshop, here, tmp_path):
+    out = tmp_path / "scores.json"
+    both = ["--split", "validation", "test", "--json", out]
+    result = here("evaluate", *workshop.arguments, *both, "--set", "decoding.beam_size=1")
+    assert result.returncode == 0, result.stderr
+    bleu = [one["bleu"] for one in json.loads(out.read_text())]
+    assert len(bleu) == 2 and bleu[0] != bleu[1]
+    assert (
+        f"mean BLEU of 2 test sets\n  {sum(bleu) / 2:.2f}  {workshop.run_folder}" in result.stdout
+    )
+    good, target = workshop.run_folder / "train" / "test.txt", workshop.folder / "test.target"
+    bad = tmp_path / "bad.txt"
+    bad.write_text(good.read_text().upper())
+    sets = [*("--references", target, bad, "--hypotheses", bad, good),
+            *("--references", target, "--hypotheses", bad, good)]  # fmt: skip
+    result = here("evaluate", *sets, "--lowercase", "--json", out)
+    assert result.returncode == 0, result.stderr
+    several, one = json.loads(out.read_text())
+    assert min(system["bleu"] for system in several) > 99.99  # without case they are one
+    assert one[0]["bleu"] == one[1]["bleu"] < 100
+    assert "nrefs:2" in several[0]["signature"] and "case:lc" in one[0]["signature"]
+    mean = (several[0]["bleu"] + one[0]["bleu"]) / 2
+    assert f"  {mean:.2f}  {bad}\n  {mean:.2f} (+0.00)  {good}" in result.stdout
+
+
 def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here, tmp_path):
     data = [lines_of(workshop.folder / f"test.{side}")[:60] for side in ("source", "target")]
     table = tmp_path / "digits.tsv"

@@ -10,6 +10,7 @@ from dtmt_tf.evaluation import (
     Scores,
     SystemScore,
     format_comparison,
+    format_means,
     format_scores,
     write_json,
 )
@@ -44,6 +45,17 @@ def test_scores_are_shown_with_their_signatures():
         "chrF2        66.67",
         "  signature  nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
         "exact match  7.50%",
+    ]
+
+
+def test_means_are_over_test_sets():
+    assert format_means(["run"], [[40.0], [41.0], [45.0]]) == (
+        "mean BLEU of 3 test sets\n  42.00  run"
+    )
+    assert format_means(["base", "new"], [[40.0, 41.0], [42.0, 42.5]]).split("\n") == [
+        "mean BLEU of 2 test sets",
+        "  41.00  base",
+        "  41.75 (+0.75)  new",
     ]
 
 

@@ -32,13 +32,15 @@ VERSION = sacrebleu.__version__
 
 
 def _run_sacrebleu(tmp_path, references, systems, *options):
-    """Returns what the sacreBLEU command line prints as JSON."""
+    """Returns what the sacreBLEU command line prints as JSON; references may be several lists."""
+    several = references if isinstance(references[0], list) else [references]
+    named = {f"references{k}": lines for k, lines in enumerate(several)}
     paths = []
-    for name, lines in {"references": references, **systems}.items():
+    for name, lines in {**named, **systems}.items():
         path = tmp_path / name
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         paths.append(str(path))
-    command = [sys.executable, "-m", "sacrebleu", paths[0], "-i", *paths[1:]]
+    command = [sys.executable, "-m", "sacrebleu", *paths[: len(named)], "-i", *paths[len(named) :]]
     command += ["--format", "json", "--width", "6", *options]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(result.stdout)
@@ -96,6 +98,85 @@ def test_scores_and_signatures_equal_those_of_the_command_line(
         in (bleu["verbose_score"])
     )
     assert f"BP = {scores.brevity_penalty:.3f}" in bleu["verbose_score"]
+
+
+OTHER_REFERENCES = [
+    "Zwei Männer stehen am Herd und kochen.",
+    "Ein Mädchen im Karateanzug zerbricht ein Brett mit einem Tritt.",
+    "leute reparieren das Dach des Hauses.",
+    "Ein Hund läuft vor einem weißen Zaun über das grüne Gras.",
+]
+
+
+def test_several_references_score_as_on_the_command_line(tmp_path):
+    several = [REFERENCES, OTHER_REFERENCES]
+    scores = score_hypotheses(HYPOTHESES, *several, exact_match=True)
+    bleu, chrf = _run_sacrebleu(tmp_path, several, {"system": HYPOTHESES}, "-m", "bleu", "chrf")
+    assert scores.bleu == pytest.approx(bleu["score"], abs=1e-5)
+    assert scores.bleu > score_hypotheses(HYPOTHESES, REFERENCES).bleu + 5
+    assert scores.bleu_signature == bleu["signature"] and "nrefs:2" in bleu["signature"]
+    assert scores.chrf == pytest.approx(chrf["score"], abs=1e-5)
+    assert scores.chrf_signature == chrf["signature"]
+    assert scores.exact_match == 50.0  # one line is in each
+    with pytest.raises(UserError, match=r"same number of lines. Received: 4 and 3"):
+        score_hypotheses(HYPOTHESES, REFERENCES, OTHER_REFERENCES[:3])
+
+
+def test_systems_are_compared_by_several_references():
+    references, good, bad = _systems()
+    systems = {"bad": bad, "good": good}
+    alone = compare_systems(systems, references, samples=20)
+    both = compare_systems(systems, references, bad, samples=20)
+    assert both[0].bleu == pytest.approx(100.0) and both[1].bleu == alone[1].bleu
+    assert "nrefs:2" in both[0].signature
+
+
+# Tokenised text with a no-break space, and what Moses's multi-bleu.perl prints of it.
+MULTI_REFERENCES = [
+    [
+        *("the cat sat on the mat .", "Er läuft über die\u00a0Straße ."),
+        *("no match here at all", "A quick brown fox jumps over it"),
+    ],
+    [
+        *("a cat was on the mat", "Er geht über die Straße ."),
+        *("nothing fits", "the quick brown fox jumped over it ."),
+    ],
+]
+MULTI_HYPOTHESES = [
+    *("the cat the cat on the mat .", "er läuft über die\u00a0Straße"),
+    *("entirely other words stand there now", "the QUICK brown fox jumps over"),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "lowercase", "bleu", "precisions"),
+    [
+        (2, False, 34.19, (58.3, 45.0, 31.2, 16.7)),
+        (1, False, 33.57, (54.2, 45.0, 31.2, 16.7)),
+        (2, True, 53.73, (66.7, 60.0, 50.0, 41.7)),
+        (1, True, 47.32, (62.5, 55.0, 43.8, 33.3)),
+    ],
+)
+def test_multi_bleu_is_that_of_moses(number, lowercase, bleu, precisions):
+    references = MULTI_REFERENCES[:number]
+    how = {"tokenize": "multi-bleu", "lowercase": lowercase}
+    scores = score_hypotheses(MULTI_HYPOTHESES, *references, **how)
+    assert round(scores.bleu, 2) == bleu
+    assert tuple(round(each, 1) for each in scores.precisions) == pytest.approx(precisions, abs=0.1)
+    assert (scores.hypothesis_length, scores.reference_length) == (24, 24)
+    case = "lc" if lowercase else "mixed"
+    assert scores.bleu_signature == (
+        f"nrefs:{number}|case:{case}|eff:no|tok:none|smooth:none|version:{VERSION}"
+        "|as:multi-bleu.perl"
+    )
+
+
+def test_multi_bleu_without_a_match_of_four_words_is_zero():
+    scores = score_hypotheses(list("xyz"), ["x y", "y", "z"], tokenize="multi-bleu")
+    assert scores.bleu == 0.0 and scores.precisions[0] == 100.0
+    compared = compare_systems({"a": ["a b c d e"], "b": ["a b c d f"]}, ["a b c d e"],
+                               tokenize="multi-bleu", samples=5)  # fmt: skip
+    assert [system.signature.endswith("|as:multi-bleu.perl") for system in compared] == [True] * 2
 
 
 def test_signatures_name_the_conditions():

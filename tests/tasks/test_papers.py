@@ -127,7 +127,7 @@ def test_nist_reads_the_users_files_and_scores_them_without_case():
     assert files["validation"] == (("nist/MT06.zh",), ("nist/MT06.en",))
     tests = [part for part in files if part.startswith("MT")]
     assert tests == ["MT02", "MT03", "MT04", "MT05", "MT08"] and not files["test"][0]
-    assert (task.evaluation.tokenize, task.evaluation.lowercase) == ("none", True)
+    assert (task.evaluation.tokenize, task.evaluation.lowercase) == ("multi-bleu", True)
     for name in ("train", "MT06", *tests):
         assert name in task.unavailable
 
