@@ -23,6 +23,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "config": "compare settings of runs and files, or list all settings",
     "client": "translate text with a running TensorFlow Serving",
 }
+COMPLETING = "_ARGCOMPLETE"  # is set by a shell: the place of the command's name in the line
 NAMED = re.compile(rf"\bdtmt ({'|'.join(COMMANDS)})\b")
 
 

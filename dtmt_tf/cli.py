@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dtmt_tf.caller import COMMANDS
+from dtmt_tf.caller import COMMANDS, COMPLETING
 from dtmt_tf.errors import hint
 
 
 def main() -> NoReturn:
     """Runs the command that the first argument names; ends the process."""
+    if COMPLETING in os.environ:
+        complete()
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", "-h", "--help", "help"):
         print(overview(), file=sys.stdout if name else sys.stderr)
@@ -22,6 +25,22 @@ def main() -> NoReturn:
         print(f"error: {unknown(name)}", file=sys.stderr)
         sys.exit(2)
     run(name, arguments)
+
+
+def complete() -> None:
+    """Tells the shell how the line may go on; ends the process if that is asked of a name."""
+    import argparse
+
+    import argcomplete
+
+    line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
+    _, _, _, words, _ = argcomplete.split_line(line, point)
+    if len(words) > 1 and words[1] in COMMANDS:
+        os.environ[COMPLETING] = "2"  # the second word is the command
+        run(words[1], words[2:])
+    parser = argparse.ArgumentParser(prog="dtmt")
+    parser.add_argument("command", choices=COMMANDS)
+    argcomplete.autocomplete(parser)
 
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
@@ -46,7 +65,8 @@ def overview() -> str:
             "commands:",
             *lines,
             "",
-            "dtmt COMMAND --help explains each and gives examples.",
+            "dtmt COMMAND --help explains each and gives examples. To complete names and",
+            'options with the tab key: eval "$(register-python-argcomplete dtmt)"',
         ]
     )
 

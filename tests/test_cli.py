@@ -1,5 +1,6 @@
 """`dtmt`: names its commands, starts at once, and shows itself as it was called."""
 
+import os
 import re
 import subprocess
 import sys
@@ -80,6 +81,34 @@ def test_runs_lie_in_the_present_folder_or_in_the_checkout_of_the_script(monkeyp
     assert caller.runs_folder() == ROOT / "saved_models"
     assert caller.as_called("run dtmt train again") == "run python pipelines/train.py again"
     assert caller.as_called("dtmt trains, dtmt table 3") == "dtmt trains, dtmt table 3"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "others"),
+    [
+        ("dtmt tra", {"train", "translate"}, {"export"}),
+        ("dtmt translate --nb", {"--nbest"}, {"--align"}),
+        ("dtmt train --task tatoeba_en", {"tatoeba_ende", "tatoeba_enzh"}, {"wmt14_ende"}),
+        ("dtmt train --set training.max_st", {"training.max_steps="}, {"data.max_length="}),
+        ("dtmt evaluate --output-dir runs --task custom --name m", {"mine"}, {"other"}),
+    ],
+)
+def test_a_shell_is_told_how_a_line_goes_on(tmp_path, line, expected, others):
+    for run in ("custom/mine", "custom/other", "cldr_ende/more"):
+        (tmp_path / "runs" / run / "train").mkdir(parents=True)
+        (tmp_path / "runs" / run / "train" / "experiment.json").touch()
+    asked = {
+        **{"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"},
+        **{"_ARGCOMPLETE_STDOUT_FILENAME": "answer", "_ARGCOMPLETE_IFS": "\n"},
+        "PYTHONPATH": str(ROOT),
+    }
+    code = "from dtmt_tf.cli import main; main()"
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **asked}, check=True
+    )
+    answer = (tmp_path / "answer").read_text().split("\n")
+    found = {word.strip().replace("\\", "") for word in answer}
+    assert expected <= found and not others & found
 
 
 def test_help_imports_neither_tensorflow_nor_what_it_needs():

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ from dtmt_tf import caller
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import Task
 from dtmt_tf.errors import UserError, hint
-from dtmt_tf.experiment import Experiment, resolve
+from dtmt_tf.experiment import KINDS, Experiment, resolve
 from dtmt_tf.files import is_of_full_disk
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
@@ -34,17 +35,15 @@ def run_parser(
 
     result = Parser(command, description, *examples)
     group = result.add_argument_group("which run")
-    group.add_argument(
+    task = group.add_argument(
         "--task",
         metavar="NAME",
         help=f"one of {', '.join(TASKS)} (default: {DEFAULT_TASK})",
     )
-    group.add_argument(
-        "--model",
-        metavar="NAME",
-        help=model,
-    )
-    group.add_argument("--name", help="name of the run (default: the model's)")
+    _complete(task, lambda **_: list(TASKS))
+    group.add_argument("--model", metavar="NAME", help=model)
+    name = group.add_argument("--name", help="name of the run (default: the model's)")
+    _complete(name, _names_of_runs)
     add_folders(group)
     return result
 
@@ -73,7 +72,7 @@ def add_set(
     text: str = "change settings; dtmt train --show-config lists them",
 ) -> None:
     """Adds `--set` to a parser."""
-    group.add_argument(
+    option = group.add_argument(
         "--set",
         action="extend",
         nargs="+",
@@ -81,6 +80,22 @@ def add_set(
         metavar="NAME=VALUE",
         help=text,
     )
+    _complete(option, _names_of_settings)
+
+
+def _complete(action: argparse.Action, completer: Callable[..., list[str]]) -> None:
+    """Says how a shell may complete an option's value."""
+    action.completer = completer  # type: ignore[attr-defined]
+
+
+def _names_of_runs(parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    folder = parsed_args.output_dir / (parsed_args.task or DEFAULT_TASK)
+    return [path.parents[1].name for path in folder.glob("*/train/experiment.json")]
+
+
+def _names_of_settings(**_: object) -> list[str]:
+    """Returns settings of all sections but the model's, which depend on the preset."""
+    return [f"{section}.{item.name}=" for section, kind in KINDS.items() for item in fields(kind)]
 
 
 def add_config(group: argparse._ActionsContainer) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import textwrap
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from dtmt_tf.caller import as_called
+from dtmt_tf.caller import COMPLETING, as_called
 
 WIDEST = 80  # columns
 
@@ -54,6 +55,14 @@ class Parser(argparse.ArgumentParser):
             epilog="\n".join([title, *(f"  {line}" for line in examples)]),
             formatter_class=Formatter,
         )
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parses arguments; for a shell that asks how they may go on, answers that and ends."""
+        if COMPLETING in os.environ:
+            import argcomplete
+
+            argcomplete.autocomplete(self)
+        return super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with a message; a setting that stands alone is told its option."""
