@@ -89,7 +89,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.evaluation import contrast, write_json
 
-    contrasts = [each for path in args.sets for each in _read(path, args.text)]
+    contrasts = [each for path in args.sets for each in read_set(path, args.text)]
     if not contrasts:
         raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
     startup.start_tensorflow()
@@ -140,7 +140,8 @@ def _is_json(path: Path) -> bool:
     return ".json" in path.suffixes
 
 
-def _read(path: Path, text: Sequence[Path] | None) -> list[Contrast]:
+def read_set(path: Path, text: Sequence[Path] | None = None) -> list[Contrast]:
+    """Returns the contrasts of a set, in JSON or a table; see the help of `--text`."""
     from dtmt_tf.data.lines import read_whole
     from dtmt_tf.evaluation.contrast_sets import read_json, read_table
 

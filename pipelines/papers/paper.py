@@ -33,11 +33,18 @@ class Table:
         title: What it shows.
         rows: Label and the paper's BLEU by row.
         pairs: Baseline and system of each comparison.
+        cross_entropy: The paper's by row, where it prints that beside BLEU.
+        contrast: Of a figure: the type of error whose accuracy it shows, see `dtmt contrast`;
+            without it, a figure shows BLEU by length of sentences.
+        lists_all: Whether rows without a result are shown, as not run.
     """
 
     title: str
     rows: Mapping[str, tuple[str, float | None]]
     pairs: tuple[tuple[str, str], ...] = ()
+    cross_entropy: Mapping[str, float] = field(default_factory=dict)
+    contrast: str = ""
+    lists_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,10 @@ class Paper:
             checked against the first family.
         rows: Systems by key.
         tables: Tables by number.
-        figures: Figures by number: BLEU by length of sentences.
+        figures: Figures by number.
         shared: What the rows train with by task, where the task recommends something else.
         prefix: How the names of its runs begin.
+        document: The page of the repository that holds its tables.
     """
 
     name: str
@@ -68,6 +76,7 @@ class Paper:
     figures: Mapping[str, Table] = field(default_factory=dict)
     shared: Mapping[str, Settings] = field(default_factory=dict)
     prefix: str = ""
+    document: str = "RESULTS.md"
 
     @property
     def family(self) -> str:

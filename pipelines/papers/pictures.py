@@ -102,8 +102,9 @@ def draw_figures(paper: Paper, found: Sequence[Record], folder: Path) -> list[Pa
         for (task, budget), group in tables.budgets(of, table).items():
             drawn[task] = drawn.get(task, 0) + 1
             number = f"-{drawn[task]}" if drawn[task] > 1 else ""
-            panel = lengths_panel(f"{task}, {budget}", table, group)
-            paths += draw_panels(folder / task / f"{paper.name}-figure{name}{number}", [panel])
+            panel = figure_panel(f"{task}, {budget}", table, group)
+            if panel.lines:
+                paths += draw_panels(folder / task / f"{paper.name}-figure{name}{number}", [panel])
     return paths
 
 
@@ -118,8 +119,9 @@ def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
         of = [record for record in found if records.is_of(record, paper)]
         for name, table in paper.figures.items():
             pictures[f"{paper.name}-figure{name}"] = [
-                lengths_panel(task, table, group)
+                panel
                 for (task, _), group in tables.budgets(of, table).items()
+                if (panel := figure_panel(task, table, group)).lines
             ]
     return {name: panels for name, panels in pictures.items() if panels}
 
@@ -151,6 +153,22 @@ def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[fl
         (step, statistics.fmean(result[value][str(step)] for result in results))
         for step in sorted(set.intersection(*steps) if steps else ())
     ]
+
+
+def figure_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
+    """Returns what a paper's figure shows of results of one budget."""
+    return (contrast_panel if table.contrast else lengths_panel)(title, table, group)
+
+
+def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
+    """Returns the accuracy on contrastive translations by words."""
+    names, curves = tables.contrast_curves(table, group)
+    lines = [
+        Line(label, [(k, 100.0 * found[name][0] / found[name][1])
+                     for k, name in enumerate(names) if name in found])
+        for label, found in curves.items()
+    ]  # fmt: skip
+    return Panel(title, "words", "accuracy, %", lines, dict(enumerate(names)), "lower left")
 
 
 def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:

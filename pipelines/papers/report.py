@@ -67,6 +67,8 @@ def _add(args: argparse.Namespace, folder: Path) -> None:
     known = records.read_record(path) if path.exists() else {}
     records.check_same(path, known, run)
     record = records.make_record(run, known.get("row", ""), known.get("series"))
+    if "contrast" in known:  # of sets that are not named here
+        record["contrast"] = known["contrast"]
     write_json(path, record)
     print(f"Record: {path}")
 
@@ -89,10 +91,11 @@ def rewrite(path: Path, folder: Path) -> None:
         UserError: If a file is not there or lacks a marker.
     """
     found = records.read_records(folder)
-    documents = {path: sections(found)}
     if path.resolve() == REPORT:
-        documents |= others(found, records.read_speeds(folder))
+        documents = {path: sections(found)} | others(found, records.read_speeds(folder))
         pictures.draw(found, pictures.PICTURES)
+    else:
+        documents = {path: sections(found, _document_of(path))}
     for document, parts in documents.items():
         if not document.exists():
             raise UserError(f"{document} was not found. Its tables stand between <!-- dtmt table 3 "
@@ -118,21 +121,41 @@ def replace(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
-def sections(found: Sequence[Record]) -> dict[str, str]:
-    """Returns the generated parts of RESULTS.md, by the name in their markers."""
-    parts = {"headline": tables.headline_table(found), "runs": tables.runs_table(found)}
-    for paper in PAPERS.values():
+def sections(found: Sequence[Record], document: str = REPORT.name) -> dict[str, str]:
+    """Returns the generated parts of RESULTS.md, or of another page, by the name in their markers.
+
+    Args:
+        found: All results.
+        document: The page's name; other pages hold the tables of their papers alone.
+    """
+    parts: dict[str, str] = {}
+    for paper in (paper for paper in PAPERS.values() if paper.document == document):
         of = [record for record in found if records.is_of(record, paper)]
         parts |= {f"{paper.name} table {name}": tables.each_budget(of, table, tables.rows_table)
                   for name, table in paper.tables.items()}  # fmt: skip
-        parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, tables.lengths_table)
+        parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, tables.figure_table)
                   for name, table in paper.figures.items()}  # fmt: skip
-    return parts | {"conditions": tables.conditions(found)}
+    if document != REPORT.name:
+        return parts
+    first = {"headline": tables.headline_table(found), "runs": tables.runs_table(found)}
+    return first | parts | {"conditions": tables.conditions(found)}
+
+
+def _document_of(path: Path) -> str:
+    """Returns the page that a report is a copy of, by the papers whose tables have a place in it.
+
+    That of RESULTS.md if there is none, so that what is missing is told.
+    """
+    text = path.read_text("utf-8") if path.exists() else ""
+    there = [paper.document for paper in PAPERS.values() if f"<!-- {paper.name} " in text]
+    return there[0] if there else REPORT.name
 
 
 def others(found: Sequence[Record], speeds: Sequence[Record]) -> dict[Path, dict[str, str]]:
     """Returns the generated parts of the documents beside RESULTS.md."""
+    pages = {paper.document for paper in PAPERS.values()} - {REPORT.name}
     return {
+        **{ROOT / name: sections(found, name) for name in sorted(pages)},
         ROOT / "README.md": {"headline": tables.headline_table(found)},
         ROOT / "SPEED.md": {"speed": speed.section(speeds) or tables.NOTHING},
     }

@@ -10,9 +10,11 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
@@ -25,6 +27,9 @@ from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, pictures, records, report
 from pipelines.papers.paper import Paper
+
+if TYPE_CHECKING:
+    from dtmt_tf.runs import Run
 
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
@@ -68,6 +73,10 @@ def command() -> int:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
     args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
     rows = _rows(args)
+    if any(paper.figures[name].contrast for name in args.figure) and not (
+        args.contrast or args.plan
+    ):
+        raise UserError("That figure shows accuracies on contrastive translations: --contrast SET.")
     refused = REFUSED | (REFUSED_IF_TIMED if any(paper.rows[row].time_of for row in rows) else {})
     for setting in args.set:
         if reason := refused.get(setting.partition("=")[0]):
@@ -87,7 +96,7 @@ def command() -> int:
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
         job = _job(args, job.row, job.seed, timed=True)
-        if (args.records / job.record).exists():
+        if _is_done(args, job):
             logger.info("%s: done, %s", progress, job.record)
             continue
         logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
@@ -114,6 +123,12 @@ def command() -> int:
     return 0
 
 
+def _is_done(args: argparse.Namespace, job: Job) -> bool:
+    """Whether a row has a record, with what `--contrast` asks for."""
+    path = args.records / job.record
+    return path.exists() and (not args.contrast or "contrast" in records.read_record(path))
+
+
 def _parser() -> Parser:
     parser = Parser(
         "python pipelines/reproduce.py",
@@ -132,6 +147,9 @@ def _parser() -> Parser:
                       help=f"tables: {_numbers('tables')}")  # fmt: skip
     what.add_argument("--figure", nargs="+", default=[], metavar="N",
                       help=f"figures: {_numbers('figures')}")  # fmt: skip
+    what.add_argument("--contrast", nargs="+", type=Path, default=[], metavar="SET",
+                      help="sets of contrastive translations that figure 5 of\n"
+                      "deep_architectures shows; see dtmt contrast")  # fmt: skip
     what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
                       help="only these rows; --plan lists all")  # fmt: skip
     what.add_argument("--task", metavar="NAME",
@@ -316,7 +334,27 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     if outcome.exit_code:
         return outcome.exit_code
     record = records.make_record(run, row, shared)
+    if args.contrast:
+        record["contrast"] = _contrast(run, args.contrast)
     write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))
     return 0
+
+
+def _contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Returns those right and all contrasts of each type of error, by words."""
+    from dtmt_tf.commands.contrast import read_set
+    from dtmt_tf.decoding import score_pairs
+    from dtmt_tf.evaluation.contrast import accuracies
+    from dtmt_tf.runs import best_model, score_function
+
+    contrasts = [each for path in sets for each in read_set(path)]
+    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
+    score = score_function(run, best_model(run)[0])
+    found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
+    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)))
+    return {
+        kind: {name: (both.summed.correct, both.summed.pairs) for name, both in of.bins.items()}
+        for kind, of in kinds.items()
+    }

@@ -76,16 +76,40 @@ def runs_table(found: Sequence[Record]) -> str:
 def rows_table(table: Table, group: Sequence[Record]) -> str:
     """Returns a table of the paper for results of one budget, and its comparisons."""
     splits = _splits(group)
+    entropies = ("validation CE", "paper's CE") if table.cross_entropy else ()
     head = ("row", "parameters", "updates", "seeds", "tok/s",
-            *(f"{split} BLEU" for split in splits), "paper's BLEU")  # fmt: skip
+            *(f"{split} BLEU" for split in splits), "paper's BLEU", *entropies)  # fmt: skip
     lines = [
         (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
          _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
-         "" if paper is None else f"{paper:.2f}")
+         _printed(paper), *((_least(runs), _printed(_entropy(table, runs))) if entropies else ()))
         for label, paper, runs in _labelled(table, group)
     ]  # fmt: skip
+    if table.lists_all:
+        there = {record["row"] for record in group}
+        blank = ("",) * len(splits)
+        lines += [
+            (label, "", "not run", "", "", *blank, _printed(paper),
+             *(("", _printed(table.cross_entropy.get(row))) if entropies else ()))
+            for row, (label, paper) in table.rows.items() if row not in there
+        ]  # fmt: skip
     comparisons = [_comparisons(table, records.by_row(runs)) for runs in _by_series(group)]
     return "\n\n".join(filter(None, (markdown(head, lines), *comparisons)))
+
+
+def _printed(value: float | None) -> str:
+    """Returns a number of the paper, if it has one."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def _entropy(table: Table, runs: Sequence[Record]) -> float | None:
+    return table.cross_entropy.get(runs[0]["row"])
+
+
+def _least(runs: Sequence[Record]) -> str:
+    """Returns the least cross entropy of validation, the mean over seeds, if all have it."""
+    least = [min(run["cross_entropy"].values()) for run in runs if run.get("cross_entropy")]
+    return f"{statistics.fmean(least):.3f}" if len(least) == len(runs) else ""
 
 
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
@@ -133,7 +157,44 @@ def _added(runs: Iterable[Record]) -> Counts:
     return total
 
 
-# Length of sentences.
+# Figures.
+
+
+def figure_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns what a figure shows: accuracy by distance, or BLEU by length."""
+    return (contrast_table if table.contrast else lengths_table)(table, group)
+
+
+def contrast_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns the accuracy on contrastive translations by words, and of how many, by row."""
+    names, curves = contrast_curves(table, group)
+    rows = []
+    for label, found in curves.items():
+        cells = (found.get(name) for name in names)
+        rows.append((label, *(f"{_percent(c):.1f} ({c[1]:,})" if c else "" for c in cells)))
+    return markdown(("words", *names), rows) or NOTHING
+
+
+def contrast_curves(
+    table: Table, group: Sequence[Record]
+) -> tuple[list[str], dict[str, dict[str, tuple[int, int]]]]:
+    """Returns the bins, and those right and all of each row by bin, added up over seeds."""
+    curves: dict[str, dict[str, tuple[int, int]]] = {}
+    for label, _, runs in _labelled(table, group):
+        found: dict[str, tuple[int, int]] = {}
+        for bins in (b for run in runs for kind, b in run.get("contrast", {}).items()
+                     if kind.startswith(table.contrast)):  # fmt: skip
+            for name, (right, pairs) in bins.items():
+                before = found.get(name, (0, 0))
+                found[name] = before[0] + right, before[1] + pairs
+        if found:
+            curves[label] = found
+    names = dict.fromkeys(name for found in curves.values() for name in found)
+    return sorted(names, key=lambda name: int(name.rstrip("+").split("-")[0])), curves
+
+
+def _percent(counts: tuple[int, int]) -> float:
+    return 100.0 * counts[0] / counts[1]
 
 
 def lengths_table(table: Table, group: Sequence[Record]) -> str:
@@ -224,7 +285,8 @@ def each_budget(
     parts = []
     for (task, series), group in budgets(found, table).items():
         parts += [f"`{task}`, {series}.", make(table, group)]
-    return "\n\n".join(parts) or NOTHING
+    nothing = make(table, []) if table.lists_all else NOTHING
+    return "\n\n".join(parts) or nothing
 
 
 def _splits(used: Iterable[Record]) -> list[str]:

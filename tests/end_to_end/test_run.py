@@ -3,6 +3,8 @@
 import json
 import re
 
+from dtmt_tf.runs import Run
+from pipelines.papers import reproduce
 from tests.end_to_end.conftest import run
 
 
@@ -122,6 +124,12 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
         assert result.returncode == 0, result.stderr
         found += json.loads(out.read_text()).values()
     assert found[0] == found[1]
+    opened = Run.open(workshop.run_folder, None, workshop.folder)
+    (bins,) = reproduce._contrast(opened, [table]).values()
+    shown = found[0]["digit"]["by_position"]
+    assert bins == {
+        name: (both["log_probability"]["correct"], both["pairs"]) for name, both in shown.items()
+    }
     assert found[0]["digit"]["pairs"] == len(rows) > 30
     for way in ("log_probability", "divided_by_length"):
         assert found[0]["digit"][way]["accuracy"] > 90

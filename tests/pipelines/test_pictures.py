@@ -24,7 +24,7 @@ def texts(path):
 def documents():
     return "\n".join(
         (pictures.PICTURES.parents[2] / name).read_text("utf-8")
-        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md")
+        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md", "FAMILY.md")
     )
 
 

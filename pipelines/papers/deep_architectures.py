@@ -1,0 +1,188 @@
+"""Miceli Barone et al. (2017), "Deep Architectures for NMT", arXiv:1707.07631.
+
+BLEU is the mean of the paper's newstest2014, 2015 and 2016. Its cross entropy (CE) is of a sentence
+of newstest2013, ours of a token of the validation files; only their order can be compared.
+"""
+
+from __future__ import annotations
+
+from pipelines.papers.paper import Paper, Row, Settings, Table
+
+# A short recipe of Multi30k, see "Short budgets" in EXPERIMENTS.md: the rate has come down at its
+# end, and no row is judged from the middle of its training.
+SHARED: dict[str, Settings] = {
+    "multi30k_ende": (
+        *("training.max_steps=2700", "training.validation_steps=540"),
+        *("training.schedule_decay_start=10800", "training.schedule_decay_end=26150"),
+        *("training.embedding_dropout_rate=0.1", "training.output_dropout_rate=0.2"),
+        *("training.candidate_dropout_rate=0.05", "training.r_drop_alpha=0"),
+    ),
+}
+FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
+    "deep_rnn": {
+        "small": ("rnn_baseline", ("model.embedding_dim=256", "model.units=256")),
+        "paper": ("rnn_baseline", ()),
+    },
+}
+NO_NORM = ("model.use_layer_norm=false",)
+TRANSITION = ("model.encoder_transition=4",)
+BIUNIDIRECTIONAL = ("model.encoder_above=3",)
+
+
+def _alternating(depth: int) -> Settings:
+    return (f"model.encoder_depth={depth}",)
+
+
+def _stacked(cell: str, depth: int, blocks: int = 1) -> Settings:
+    """A decoder of `depth` levels; those above the base have so many blocks each."""
+    return (
+        *(f"model.decoder_depth={depth}", f"model.high_cell={cell}"),
+        f"model.high_transition={blocks}",
+    )
+
+
+def _bideep(depth: int) -> Settings:
+    blocks = "model.encoder_transition=2", "model.decoder_transition=4"
+    return (*_alternating(depth), *blocks, *_stacked("rgru", depth, 2))
+
+
+SYSTEMS: dict[str, Settings] = {  # by the names of the presets, less their `rnn_`
+    "baseline": (),
+    "baseline_no_norm": NO_NORM,
+    "alternating2": _alternating(2),  # not in the paper
+    "alternating4": _alternating(4),
+    "alternating4_no_norm": (*_alternating(4), *NO_NORM),
+    "biunidirectional4": BIUNIDIRECTIONAL,
+    "encoder_transition4": TRANSITION,
+    "decoder_gru4": _stacked("gru", 4),
+    "decoder_rgru4": _stacked("rgru", 4),
+    "decoder_cgru4": _stacked("cgru", 4, 2),
+    "decoder_crgru4": _stacked("crgru", 4, 2),
+    "decoder_transition8": ("model.decoder_transition=8",),
+    "deep_output4": ("model.output_depth=4",),
+    "alternating4_gru4": (*_alternating(4), *_stacked("gru", 4)),
+    "biunidirectional4_rgru4": (*BIUNIDIRECTIONAL, *_stacked("rgru", 4)),
+    "alternating4_rgru4": (*_alternating(4), *_stacked("rgru", 4)),
+    "alternating4_cgru4": (*_alternating(4), *_stacked("cgru", 4, 2)),
+    "transition4_8": (*TRANSITION, "model.decoder_transition=8"),
+    "bideep2x2": _bideep(2),
+    "bideep4x2": _bideep(4),
+    "alternating8_rgru8": (*_alternating(8), *_stacked("rgru", 8)),
+}
+# CE, then BLEU of newstest2014, 2015 and 2016, as printed
+PRINTED: dict[str, tuple[float, float, float, float]] = {
+    "baseline_no_norm": (49.98, 21.2, 23.8, 28.4),
+    "baseline": (47.53, 21.9, 24.7, 29.3),
+    "alternating4_no_norm": (49.25, 21.8, 24.6, 28.9),
+    "alternating4": (46.29, 22.6, 25.2, 30.5),
+    "biunidirectional4": (46.79, 22.4, 25.4, 30.0),
+    "encoder_transition4": (46.54, 22.9, 25.4, 30.2),
+    "decoder_gru4": (46.73, 21.8, 24.6, 29.5),
+    "decoder_rgru4": (46.72, 22.1, 25.0, 29.4),
+    "decoder_cgru4": (44.76, 22.8, 25.5, 29.6),
+    "decoder_crgru4": (45.88, 22.5, 24.7, 29.7),
+    "decoder_transition8": (45.98, 22.4, 24.9, 30.0),
+    "deep_output4": (47.21, 21.5, 24.2, 28.7),
+    "alternating4_gru4": (45.89, 22.9, 25.3, 30.1),
+    "biunidirectional4_rgru4": (46.15, 22.4, 24.7, 29.6),
+    "alternating4_rgru4": (46.00, 23.0, 25.7, 30.5),
+    "alternating4_cgru4": (44.32, 22.9, 25.7, 29.8),
+    "transition4_8": (45.52, 22.7, 25.7, 30.1),
+    "bideep2x2": (43.52, 23.1, 25.5, 30.6),
+    "bideep4x2": (43.26, 23.4, 26.0, 31.0),
+    "alternating8_rgru8": (44.32, 22.9, 25.5, 30.5),
+}
+
+
+def _table(title: str, labels: dict[str, str], *pairs: tuple[str, str]) -> Table:
+    """Returns a table of systems; unless pairs are given, all are compared with the first."""
+    bleu = {row: round(sum(PRINTED[row][1:]) / 3, 2) if row in PRINTED else None for row in labels}
+    first, *others = labels
+    return Table(
+        title,
+        {row: (label, bleu[row]) for row, label in labels.items()},
+        pairs or tuple((first, other) for other in others),
+        {row: PRINTED[row][0] for row in labels if row in PRINTED},
+        lists_all=True,
+    )
+
+
+TABLES: dict[str, Table] = {
+    "1": _table(
+        "Layer normalisation",
+        {
+            "baseline_no_norm": "baseline",
+            "baseline": "+ layer normalisation",
+            "alternating4_no_norm": "alternating (depth 4)",
+            "alternating4": "+ layer normalisation (depth 4)",
+        },
+        ("baseline_no_norm", "baseline"),
+        ("alternating4_no_norm", "alternating4"),
+        ("baseline", "alternating4"),
+    ),
+    "2": _table(
+        "Deep encoders",
+        {
+            "baseline": "shallow",
+            "alternating2": "alternating, depth 2",
+            "alternating4": "alternating, depth 4",
+            "biunidirectional4": "biunidirectional, depth 1 + 3",
+            "encoder_transition4": "deep transition, depth 4",
+        },
+    ),
+    "3": _table(
+        "Deep decoders",
+        {
+            "baseline": "shallow",
+            "decoder_gru4": "stacked GRU, depth 4",
+            "decoder_rgru4": "stacked rGRU, depth 4",
+            "decoder_cgru4": "stacked cGRU, depth 4",
+            "decoder_crgru4": "stacked crGRU, depth 4",
+            "decoder_transition8": "deep transition, depth 8",
+            "deep_output4": "deep output, depth 4",
+        },
+    ),
+    "4": _table(
+        "Deep encoders and decoders",
+        {
+            "baseline": "shallow",
+            "encoder_transition4": "deep transition encoder, depth 4",
+            "alternating4_gru4": "alternating + stacked GRU, depth 4 + 4",
+            "biunidirectional4_rgru4": "biunidirectional + stacked rGRU, depth 4 + 4",
+            "alternating4_rgru4": "alternating + stacked rGRU, depth 4 + 4",
+            "alternating4_cgru4": "alternating + stacked cGRU, depth 4 + 4",
+            "transition4_8": "deep transition, depth 4 + 8",
+            "bideep2x2": "BiDeep, depth 2 x 2",
+            "bideep4x2": "BiDeep, depth 4 x 2",
+            "alternating8_rgru8": "alternating + stacked rGRU, depth 8 + 8",
+        },
+        *(("encoder_transition4", row) for row in ("alternating4_rgru4", "transition4_8")),
+        *(("alternating4_rgru4", row) for row in ("bideep2x2", "bideep4x2")),
+        *(("transition4_8", row) for row in ("bideep2x2", "bideep4x2")),
+        ("alternating8_rgru8", "bideep4x2"),
+    ),
+}
+FIGURES: dict[str, Table] = {
+    "5": Table(
+        "Accuracy of subject-verb agreement by distance",
+        {
+            "baseline": ("shallow GRU", None),
+            "alternating4_gru4": ("stacked GRU", None),
+            "transition4_8": ("deep transition GRU", None),
+            "bideep4x2": ("BiDeep GRU", None),
+        },
+        contrast="subj_verb_agreement",
+    ),
+}
+PAPER = Paper(
+    name="deep_architectures",
+    title="Miceli Barone et al. (2017), Deep Architectures for NMT",
+    task="multi30k_ende",
+    families=FAMILIES,
+    rows={key: Row(settings) for key, settings in SYSTEMS.items()},
+    tables=TABLES,
+    figures=FIGURES,
+    shared=SHARED,
+    prefix="deep-",
+    document="FAMILY.md",
+)
