@@ -29,9 +29,9 @@ def cache(tmp_path_factory):
 def plain_graphs(request):
     """Leaves out TensorFlow's graph optimiser: a graph that runs a few times is not worth it.
 
-    It takes a third of the time of each small training. The trainings of end_to_end are longer.
+    It takes a third of the time of each small training. One is longer.
     """
-    plain = "end_to_end" not in request.path.parts
+    plain = request.path.name != "test_short_training.py"
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": plain})
 
 

@@ -17,13 +17,14 @@ pytestmark = pytest.mark.slow
 
 SETTINGS = [
     *("data.max_tokens_per_batch=1024", "decoding.batch_size=1000"),
-    *("training.max_steps=600", "training.validation_steps=600"),
-    *("training.learning_rate=4e-4", "training.schedule_warmup=10"),  # the peak is 8 times that
-    *("training.schedule_decay_start=1600", "training.schedule_decay_end=4800"),
+    *("training.max_steps=300", "training.validation_steps=300"),
+    *("training.learning_rate=6e-4", "training.schedule_warmup=10"),  # the peak is 8 times that
+    *("training.schedule_decay_start=1600", "training.schedule_decay_end=2700"),
 ]
-# Seeds 1 to 3: BLEU 94.2 to 96.4, exact match 87.1 to 92.2 %. Broken, seed 1: BLEU 76.3 when cells
-# forget (h' = z * c), 89.4 without decay, 13.7 at a constant lr0, 34.7 when no hypothesis finishes.
-BOUNDS = {"bleu": 92.0, "exact_match": 82.0}
+# Seeds 1 and 2: BLEU 83.4 and 84.6, exact match 68.5 and 66.7 %. With seed 1 BLEU is 38.0 when
+# cells forget (h' = z * c), and 26 to 30 where the rate falls too early. What a lost decay costs
+# takes longer to show: there BLEU is 87.0.
+BOUNDS = {"bleu": 78.0, "exact_match": 58.0}
 
 
 @pytest.fixture(scope="module")
