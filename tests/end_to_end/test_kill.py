@@ -11,7 +11,7 @@ from tests.end_to_end.conftest import LONG, ROOT
 
 pytestmark = pytest.mark.slow
 
-ENDS = {"KILL": 3, "HUP": 1}
+ENDS = {"KILL": 3, "HUP": 2}
 
 
 @pytest.fixture(scope="module", params=ENDS)
