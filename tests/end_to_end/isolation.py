@@ -35,7 +35,7 @@ STATES = {"nothing": (), "stopped": ("train some",), "done": ("train", "train ot
 FIRST = "step-00000000.npz"
 EXPECTED = (  # of what a command may say that is refused
     *("is in use by", "holds no checkpoint", "holds no run", "holds no exported model"),
-    *("has made 0 of", "no SavedModel"),
+    *("has made 0 of", "no SavedModel", "Another process writes"),
 )
 
 
