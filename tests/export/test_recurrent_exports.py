@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
-from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, RecurrenceTransformerConfig
+from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -49,8 +49,13 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
     configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
     configs["lau"] = DeepLAUConfig(8, 12, encoder_depth=2, decoder_depth=2)
-    for kind, config in configs.items():
-        model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
+    plain = DeepRNNConfig(8, 10, encoder_depth=2, decoder_depth=2, use_layer_norm=False)
+    models = {
+        kind: randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
+        for kind, config in {**configs, "stacked": plain}.items()
+    }
+    models["ensemble"] = Ensemble([models["bideep"], models.pop("stacked")])
+    for kind, model in models.items():
         archive.track(model)
         functions[kind] = Endpoints(model, vocabulary, decoding, 20, "de").translate_nbest
         spec = tf.TensorSpec([None], tf.string, "text")
@@ -58,7 +63,7 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     archive.write_out(str(tmp_path / "1"), verbose=False)
     result = subprocess.run(
         [sys.executable, "-c", ANSWER, Path(__file__).parent, tmp_path / "1"],
-        input=json.dumps([list(configs), LINES]),
+        input=json.dumps([list(models), LINES]),
         capture_output=True,
         text=True,
     )

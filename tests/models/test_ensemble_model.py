@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig, TrainingConfig
 from dtmt_tf.decoding import make_search
-from dtmt_tf.models import DTMTConfig, Ensemble, TransformerConfig
+from dtmt_tf.models import DeepRNNConfig, DTMTConfig, Ensemble, TransformerConfig
 from tests.cells.twin import randomise
 
 WORDS = 9
@@ -24,7 +24,7 @@ def member(config, seed):
 
 @pytest.fixture(scope="module")
 def members():
-    """Two recurrent models of different depth and a Transformer."""
+    """Two recurrent models of different depth, a Transformer, and a BiDeep model."""
     sizes = {"embedding_dim": 8, "num_heads": 2}
     shallow = {"encoder_depth": 0, "query_depth": 0, "decoder_depth": 0}
     deep = {"encoder_depth": 1, "query_depth": 1, "decoder_depth": 1}
@@ -32,7 +32,9 @@ def members():
         DTMTConfig(units=8, **sizes, **shallow),
         DTMTConfig(units=6, **sizes, **deep),
         TransformerConfig(8, 12, 2, 1, 1),
-    ]
+        DeepRNNConfig(8, 6, encoder_depth=2, encoder_transition=2, decoder_depth=2,
+                      decoder_transition=3, high_cell="cgru", high_transition=2),
+    ]  # fmt: skip
     return [member(config, k) for k, config in enumerate(configs)]
 
 

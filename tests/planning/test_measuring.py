@@ -21,6 +21,7 @@ TINY = {
         *(f"model.{module}_depth=0" for module in ("encoder", "query", "decoder")),
         *("model.units=8", "model.embedding_dim=4", "model.num_heads=2"),
     ],
+    "rnn_bideep2x2": ["model.units=8", "model.embedding_dim=4"],
     "transformer_tiny": [
         *("model.model_dim=8", "model.filter_dim=8", "model.num_heads=2"),
         *("model.encoder_layers=1", "model.decoder_layers=1"),
@@ -65,6 +66,18 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
     # the initial state: as many for each element of its kernel, shared by the sentence's words
     longest, ordinary = (one.operations for one in measurement.updates)
     assert longest - ordinary == 6 * (8 + 16) * (32 - 24) + 6 * 16 * 8 / 32 - 6 * 16 * 8 / 24
+
+
+def test_a_deep_recurrent_model_is_planned_like_any_other(made):
+    deep = experiment("rnn_bideep2x2")
+    measurement = measuring.measure(deep, 1)
+    assert made == [(4, 32, 128, 1)] * 3 + [(5, 24, 120, 1)] * 3
+    # attention: 2 operations for 16 elements of keys and 16 of annotations, with each source word,
+    # and the gradient's twice as many; the initial state: 16 x 8, shared by the sentence's words
+    longest, ordinary = (one.operations for one in measurement.updates)
+    assert longest - ordinary == pytest.approx(6 * 32 * 8 + 6 * 128 * (1 / 32 - 1 / 24), abs=1)
+    text = dry_run(deep)
+    assert "wmt14_ende, rnn_bideep2x2" in text and "attention, all steps" in text
 
 
 def test_r_drop_needs_each_sentence_twice():
