@@ -219,7 +219,7 @@ class TrainingConfig(Section):
     clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
     clip_patience: int = setting(
         0,
-        "above 0: clip_norm halves after so many validations without a better score",
+        "above 0: clip_norm halves after so many validations without a gain",
         at_least=0,
     )
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")

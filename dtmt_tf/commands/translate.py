@@ -115,7 +115,7 @@ def _parser() -> Parser:
         "dtmt translate",
         "echo 'March 5, 2031' | dtmt translate --nbest 3 --json",
         "dtmt translate --task multi30k_ende -o out.de in.en",
-        "dtmt translate --model saved_models/cldr_ende/demo/1 --score out.de in.en",
+        "dtmt translate --model cldr_ende/demo --score out.de in.en",
         model="a run's name, task/name, or the folder of a run or of an exported version "
         "(default: the task's model)",
     )
