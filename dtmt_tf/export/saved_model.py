@@ -49,7 +49,7 @@ def export_saved_model(
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
-        archive.add_endpoint(name, _checked(function, endpoints.limits), input_signature=specs)
+        archive.add_endpoint(name, traced(_checked(function, endpoints.limits), specs), specs)
     archive.write_out(str(folder), verbose=False)
     if warmup:
         write_warmup(folder, warmup)
@@ -57,6 +57,20 @@ def export_saved_model(
     if problems:
         raise UserError("The model could not be served:\n  " + "\n  ".join(problems))
     return folder
+
+
+def traced(function: Callable[..., Tensors], specs: Sequence[tf.TensorSpec]) -> Any:
+    """Returns what calls a function's graph, traced here.
+
+    Keras makes a graph of an endpoint, and TensorFlow, which saves it, another. Of such a call both
+    are soon made, and the function is traced once.
+
+    Args:
+        function: Takes a tensor for each of the specs.
+        specs: Shapes, types and names of its inputs.
+    """
+    graph = tf.function(function).get_concrete_function(*specs)
+    return lambda *inputs: graph(*inputs)
 
 
 def _checked(function: Callable[..., Tensors], limits: ExportConfig | None) -> Any:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
+from dtmt_tf.export.saved_model import traced
 from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
@@ -25,8 +26,13 @@ KINDS = {
         "high_cell": "rgru",
         "high_transition": 2,
     },
-    "cgru": {"encoder_above": 1, "decoder_depth": 2, "high_cell": "cgru", "high_transition": 2},
-    "crgru": {"decoder_depth": 2, "high_cell": "crgru", "high_transition": 2, "output_depth": 2},
+    "crgru": {
+        "encoder_above": 1,
+        "decoder_depth": 2,
+        "high_cell": "crgru",
+        "high_transition": 2,
+        "output_depth": 2,
+    },
 }
 ANSWER = """
 import json, sys
@@ -57,9 +63,10 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     models["ensemble"] = Ensemble([models["bideep"], models.pop("stacked")])
     for kind, model in models.items():
         archive.track(model)
-        functions[kind] = Endpoints(model, vocabulary, decoding, 20, "de").translate_nbest
-        spec = tf.TensorSpec([None], tf.string, "text")
-        archive.add_endpoint(kind, functions[kind], input_signature=[spec])
+        specs = [tf.TensorSpec([None], tf.string, "text")]
+        endpoints = Endpoints(model, vocabulary, decoding, 20, "de")
+        functions[kind] = traced(endpoints.translate_nbest, specs)
+        archive.add_endpoint(kind, functions[kind], specs)
     archive.write_out(str(tmp_path / "1"), verbose=False)
     result = subprocess.run(
         [sys.executable, "-c", ANSWER, Path(__file__).parent, tmp_path / "1"],
