@@ -139,7 +139,8 @@ def model_place(args: argparse.Namespace) -> Path:
     places = [beside, args.output_dir / named, Path(named)]
     if os.sep in named:
         places.reverse()
-    return next((place for place in places if place.exists()), beside)
+    nearest = [place for place in places if place.parent.exists()]  # whose neighbours are told
+    return next((place for place in places if place.exists()), [*nearest, beside][0])
 
 
 def _task_and_model(args: argparse.Namespace) -> tuple[Task, str]:

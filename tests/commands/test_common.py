@@ -89,3 +89,16 @@ def test_devices_that_can_not_be_had_are_refused_before_anything_starts():
 def test_a_fault_of_ours_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         common.main(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("named", ["dem", "cldr_ende/dem", "runs/cldr_ende/dem"])
+def test_a_model_that_is_misspelt_is_looked_for_beside_those_that_are_there(
+    named, tmp_path, monkeypatch
+):
+    (tmp_path / "runs" / "cldr_ende" / "demo").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--output-dir", "runs", "--model", named]
+    options = common.run_parser("", "", model="").parse_args(arguments)
+    assert common.model_place(options) == Path("runs/cldr_ende/dem")
+    options.model += "o"
+    assert common.model_place(options) == Path("runs/cldr_ende/demo")
