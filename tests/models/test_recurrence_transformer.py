@@ -14,6 +14,7 @@ from tests.cells.twin import assert_gradients_match, randomise, relative_error, 
 from tests.models import test_transformer as plain
 from tests.models.test_parameter_counts import counts_of, total
 from tests.models.test_transformer import REAL, SOURCE, TARGET, WORDS_S, WORDS_T, step_through
+from tests.models.test_transformer_counts import BASE, BIG
 from tests.reference import numpy_dtmt
 from tests.reference import numpy_recurrence as ref
 
@@ -134,8 +135,6 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
 
 
 # Counts.
-
-BASE, BIG = plain.BASE, plain.BIG
 
 
 @pytest.mark.parametrize("name", ["base", "big"])

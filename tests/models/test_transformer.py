@@ -15,7 +15,6 @@ from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import MODELS, TransformerConfig
 from dtmt_tf.training import TrainingStep
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
-from tests.models.test_parameter_counts import counts_of, total
 from tests.reference import numpy_dtmt, numpy_transformer
 
 WORDS_S, WORDS_T = 9, 7
@@ -171,46 +170,6 @@ def test_inspection_shows_the_attention_of_the_twin(model):
         expected = np.zeros((len(logits), SOURCE.shape[1]))
         expected[:, : weights.shape[-1]] = weights.mean(axis=(0, 1))
         assert relative_error(attended[b, : len(logits)], expected) <= 1e-5
-
-
-# Counts.
-
-BASE, BIG = 44_139_008, 176_358_400  # without tables, from the totals of Hao et al. (2019)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "count"),
-    [
-        ("base", {}, BASE + 512 * (1000 + 2 * 700)),
-        ("big", {}, BIG + 1024 * (1000 + 2 * 700)),
-        ("base", {"tied_embeddings": "target"}, BASE + 512 * (1000 + 700)),
-        ("base", {"tied_embeddings": "all"}, BASE + 512 * 1000),
-        (
-            "base_relpos",  # vectors for keys and values, of 33 distances, in each self-attention
-            {},
-            BASE + 512 * (1000 + 2 * 700) + 12 * 2 * 33 * 512,
-        ),
-        ("base_disan", {}, BASE + 512 * (1000 + 2 * 700)),
-        ("base", {"pre_norm": True}, BASE + 512 * (1000 + 2 * 700) + 2 * 2 * 512),
-    ],
-)
-def test_body_and_one_row_of_a_table_for_each_word(name, settings, count):
-    config = dataclasses.replace(MODELS[f"transformer_{name}"], **settings)
-    assert total(config, 1000, 1000 if config.needs_joint_vocabulary else 700) == count
-
-
-def test_count_of_the_paper_by_part():
-    counts = counts_of(MODELS["transformer_big"])  # THUMT's, with DTMT's vocabularies
-    assert sum(counts.values()) == 277_608_448
-    d = 1024
-    attention, feed_forward, norm = 4 * (d * d + d), 8 * d * d + 5 * d, 2 * d
-    assert counts == {
-        "source embedding": 40_067 * d + d,
-        "target embedding": 29_405 * d,
-        "encoder": 6 * (attention + feed_forward + 2 * norm),
-        "decoder": 6 * (2 * attention + feed_forward + 3 * norm),
-        "softmax": 29_405 * d,
-    }
 
 
 # Search.

@@ -1,17 +1,14 @@
 """The documents hold what the results say, and nothing else between their markers."""
 
-import argparse
 import random
 import re
 import statistics
 
 import pytest
 
-from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
-from dtmt_tf.tasks import TASKS
 from pipelines.papers import records, report, shown, tables
 from pipelines.papers.dtmt import TABLES
 
@@ -338,68 +335,3 @@ def test_lengths_score_the_longer_sentences():
     assert cells(text, "ShallowRNMT")[2] == f"{expected:.2f}"
     bleu = [run["scores"]["test"]["bleu"] for run in found[1:]]
     assert cells(text, "DTMT#1")[1] == f"{sum(bleu) / 2:.2f}"
-
-
-def test_a_damaged_record_is_named(tmp_path):
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(UserError, match=r"a\.json is damaged"):
-        records.read_records(tmp_path)
-    (tmp_path / "a.json").write_text('{"benchmark": 1}')
-    with pytest.raises(UserError, match=r"a\.json is no record of a run"):
-        records.read_records(tmp_path)
-
-
-def text_of(value):
-    return ",".join(value) if isinstance(value, list) else str(value)
-
-
-@pytest.mark.parametrize(
-    "record", records.read_records(records.RECORDS), ids=lambda record: record["name"]
-)
-def test_what_a_record_says_it_changed_is_what_it_was_trained_with(record):
-    changed = dict(record["changed_settings"])
-    if changed.get("data.reverse"):  # it swaps the others of its section itself
-        changed = {key: v for key, v in changed.items() if not key.endswith(("source", "target"))}
-        changed = {key: v for key, v in changed.items() if not key.endswith("_language")}
-    overrides = [f"{key}={text_of(value)}" for key, value in changed.items()]
-    options = argparse.Namespace(task=record["task"], model=record["model"], set=overrides)
-    assert records.settings_hash(common.experiment(options)[0]) == record["settings_hash"]
-
-
-def training_commands():
-    """The documents' training commands by task and run, with their shell variables filled in."""
-    paths = [report.ROOT / name for name in ("RESULTS.md", "EXPERIMENTS.md")]
-    text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
-    for line in re.findall(r"^python pipelines/train\.py (.*)$", text, re.MULTILINE):
-        parser = common.run_parser("", "")
-        common.add_set(parser)
-        common.add_devices(parser)
-        words = re.sub(r"\$([A-Z]+)", lambda match: variables[match[1]], line).split()
-        options = parser.parse_args(words)
-        options.task = options.task or common.DEFAULT_TASK
-        model = options.model or TASKS[options.task].model
-        yield (options.task, options.name or model), options
-
-
-COMMANDS = dict(training_commands())
-NAMED = [
-    run
-    for run in records.read_records(records.RECORDS)
-    if not run["row"] and not run["members"]  # those have commands of their own
-]
-
-
-@pytest.mark.parametrize("record", NAMED, ids=lambda record: record["name"])
-def test_a_printed_command_makes_the_run_of_its_record(record):
-    key = record["task"], record["name"]
-    assert key in COMMANDS, "RESULTS.md and EXPERIMENTS.md print no command that makes this run"
-    options = COMMANDS[key]
-    experiment = common.experiment(options)[0]
-    assert experiment.training.seed == record["seed"]
-    assert records.settings_hash(experiment) == record["settings_hash"]
-    assert max(1, len(options.devices)) == record["batches_an_update"]
-
-
-def test_records_lie_in_the_repository():
-    assert records.RECORDS.is_relative_to(report.ROOT) and records.RECORDS.is_dir()

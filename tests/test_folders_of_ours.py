@@ -1,0 +1,127 @@
+"""Folders that one process has at a time, and that carry this program's mark."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import (
+    claimed,
+    clean,
+    is_ours,
+    mark,
+)
+
+ROOT = Path(__file__).parents[1]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+CLAIM = """
+import pathlib, sys, time
+from dtmt_tf.files import claimed
+with claimed(pathlib.Path(sys.argv[1])):
+    print("claimed", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
+    folder = tmp_path / "new" / "run"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", CLAIM, folder], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "claimed\n"
+        for _ in range(2):
+            with pytest.raises(UserError) as error, claimed(folder):
+                pass
+            assert f"{folder} is in use by process {holder.pid} on " in str(error.value)
+            assert "(-c " in str(error.value)  # its command
+            assert "--name" in str(error.value)
+    finally:
+        holder.kill()  # SIGKILL: it can clear nothing away
+        holder.communicate()
+    with claimed(folder):
+        assert f"process {os.getpid()} " in (folder / ".lock").read_text()
+        with claimed(tmp_path):  # a lock is of one folder
+            pass
+        with claimed(folder.parent / ".." / "new" / "run"):  # this process has it
+            pass
+        other = subprocess.run([sys.executable, "-c", CLAIM, folder], cwd=ROOT, capture_output=True)
+        assert f"in use by process {os.getpid()} ".encode() in other.stderr
+    with claimed(folder):
+        pass
+
+
+def make(folder, *paths):
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+
+
+def paths_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_an_empty_or_a_new_folder_is_marked_and_another_is_not(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("new/run", "empty"):
+        folder = tmp_path / name
+        assert not is_ours(folder)
+        with claimed(folder):
+            mark(folder)
+            mark(folder)
+        assert is_ours(folder)
+        make(folder, "notes.txt")
+        mark(folder)  # it is this program's already
+    make(tmp_path, "theirs/train/corpus.en", "a file")
+    for name, said in (("theirs", "holds 'train' and no run"), ("a file", "is no folder")):
+        with pytest.raises(UserError, match=said):
+            mark(tmp_path / name)
+        assert not is_ours(tmp_path / name)
+    assert paths_below(tmp_path / "theirs") == ["train/corpus.en"]
+
+
+def test_a_mark_that_a_kill_tore_is_made_again(tmp_path):
+    make(tmp_path, f".dtmt_run.{'a' * 16}.partial")
+    mark(tmp_path)
+    assert is_ours(tmp_path)
+
+
+def test_a_mark_is_a_file_and_no_link(tmp_path):
+    (tmp_path / ".dtmt_run").symlink_to("/etc/passwd")
+    assert not is_ours(tmp_path)
+
+
+def test_cleaning_removes_what_is_known_alone(tmp_path):
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    make(elsewhere, "step-2.npz", "test.txt")
+    mark(folder)
+    mine = ["train/checkpoints/step-1.npz", "train/scores.json", "train/test.txt"]
+    theirs = ["train/checkpoints/notes", "train/corpus.en", "train/own/test.txt", "step-3.npz"]
+    make(folder, *mine, *theirs, ".lock", "train/board/events.1")
+    (folder / "train" / "own" / "empty").mkdir()
+    (folder / "train" / "linked").symlink_to(elsewhere)
+    (folder / "train" / "valid.txt").symlink_to(elsewhere / "test.txt")
+    known = ["train/checkpoints/step-*.npz", "train/*.json", "train/*.txt", "train/board/events.*"]
+    known += ["train/linked/*"]
+    stay = clean(folder, known)
+    assert stay == sorted(folder / path for path in [*theirs, "train/linked"])
+    assert paths_below(folder) == sorted([*theirs, ".lock", ".dtmt_run"])
+    assert (folder / "train" / "linked").is_symlink()
+    assert (folder / "train" / "own" / "empty").is_dir()
+    assert not (folder / "train" / "board").exists()  # what is empty then
+    assert paths_below(elsewhere) == ["step-2.npz", "test.txt"]
+
+
+def test_a_folder_without_the_mark_is_not_cleaned(tmp_path):
+    make(tmp_path, "train/corpus.en")
+    with pytest.raises(UserError, match=r"has no \.dtmt_run\. Nothing was removed"):
+        clean(tmp_path, ["train/*"])
+    assert paths_below(tmp_path) == ["train/corpus.en"]
