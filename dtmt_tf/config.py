@@ -62,6 +62,11 @@ class DataConfig(Section):
     extra_tests: tuple[str, ...] = setting(
         (), "wmt/newstest2013: the files of that name with .en and .de"
     )
+    vocabulary_kind: str = setting(
+        "bpe",
+        "bpe: sub-words; word: the most frequent words, <unk> for others",
+        choices=("bpe", "word"),
+    )
     joint_vocabulary: bool = setting(True, "one sub-word model for both languages")
     source_vocab_size: int = setting(
         8000, "sub-words of the source; of both, if joint", at_least=4, at_most=1_000_000
@@ -102,6 +107,10 @@ class DataConfig(Section):
         super().__post_init__()
         check_form("data.source_language", self.source_language)
         check_form("data.target_language", self.target_language)
+        require(
+            self.vocabulary_kind == "bpe" or not (self.byte_fallback or self.split_digits),
+            "`data.byte_fallback` and `data.split_digits` need `data.vocabulary_kind=bpe`.",
+        )
         named = self.tfds_name and self.source_language and self.target_language
         require(
             named or self.corpus != "tfds",
@@ -303,6 +312,10 @@ class DecodingConfig(Section):
     )
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
+    replace_unknown: bool = setting(
+        False, "each <unk> becomes the source word it attends to most, translated or copied"
+    )
+    dictionary: str = setting("", "for replace_unknown: a file, each line a word, a tab, another")
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,8 @@ def _changed(
             f"One table for both languages (model.tied_embeddings, model {experiment.model_name}) "
             "needs data.joint_vocabulary=true; or set model.tied_embeddings=target."
         )
+    if sections["data"].vocabulary_kind == "word" and sections["training"].subword_dropout_rate:
+        raise UserError("`training.subword_dropout_rate` needs `data.vocabulary_kind=bpe`.")
     return dataclasses.replace(experiment, **sections), origins
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from dtmt_tf.cells import products_in
-from dtmt_tf.config import EOS_ID, PAD_ID, DecodingConfig, ExportConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
 from dtmt_tf.decoding import Hypotheses, by_length, longest_hypotheses, make_search
 from dtmt_tf.export.limits import described, limit_parts, limit_tokens
+from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.text import Vocabulary, joiner
+from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
@@ -34,6 +36,7 @@ class Endpoints:
         longest: Most sub-words of a part, <eos> included.
         target_language: Decides whether parts are joined with a blank.
         limits: What a request may ask for at most; anything by default.
+        dictionary: Translations of words, for `decoding.replace_unknown`.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Endpoints:
         longest: int,
         target_language: str,
         limits: ExportConfig | None = None,
+        dictionary: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary
@@ -52,6 +56,7 @@ class Endpoints:
         self.longest = longest
         self.most = READ * longest
         self.limits = limits
+        self.unknown = UnknownWords(dictionary or {}) if decoding.replace_unknown else None
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         # one graph for all signatures that search, another for those with a prefix
@@ -104,34 +109,19 @@ class Endpoints:
         source = self._within(_dense(tf.gather(parts, first)), times=2)  # written, then scored
         found = self._search(source, 1)
         length = tf.where(blank, 1, found.lengths[:, 0])
-        size = _most(length)
-        only_end = tf.one_hot(tf.zeros_like(length), size, EOS_ID, PAD_ID)
-        target = tf.where(blank[:, None], only_end, found.ids[:, 0, :size])
-        source_length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
-        width = tf.shape(source)[1]
-
-        def attend(rows: tf.Tensor) -> tf.Tensor:
-            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, length))
-            _, attention = self.model.inspect(
-                tf.gather(source, rows)[:, :s], tf.gather(target, rows)[:, :t]
-            )
-            there = tf.sequence_mask(tf.gather(length, rows), t)
-            attention = tf.where(there[..., None], attention, 0.0)
-            return tf.pad(attention, [[0, 0], [0, size - t], [0, width - s]])
-
-        longer = tf.maximum(source_length, length)
+        only_end = tf.one_hot(tf.zeros_like(length), _most(length), EOS_ID, PAD_ID)
+        target = tf.where(blank[:, None], only_end, found.ids[:, 0, : _most(length)])
+        attention = self._attention(source, target, length)
+        unknown = None
+        if self.unknown:
+            surfaces = _dense(tf.gather(self._surfaces(text, parts), first), "")
+            unknown = self.unknown(source, surfaces, attention)
         return {
-            "translation": self.target.decode(target),
+            "translation": self.target.decode(target, unknown),
             "source_subwords": self.source.pieces(source),
             "target_subwords": self.target.pieces(target),
-            "attention": by_length(
-                attend,
-                longer**2,
-                self.decoding.batch_size,
-                tf.TensorSpec([None, None, None], tf.float32),
-                ALIGNED,
-            ),
-            "source_length": source_length,
+            "attention": attention,
+            "source_length": _lengths(source),
             "target_length": length,
         }
 
@@ -139,9 +129,7 @@ class Endpoints:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
         source_ids = _dense(self.source.encode(_stripped(source))[:, : self.most])
         target_ids = _dense(self.target.encode(_without_mark(target))[:, : self.most])
-        source_length, tokens = (
-            tf.math.count_nonzero(ids, axis=1, dtype=tf.int32) for ids in (source_ids, target_ids)
-        )
+        source_length, tokens = _lengths(source_ids), _lengths(target_ids)
         if self.limits:
             target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)
 
@@ -164,11 +152,13 @@ class Endpoints:
     def complete(self, source: tf.Tensor, prefix: tf.Tensor) -> Tensors:
         """The best translation that begins with the prefix."""
         prefix = tf.strings.unicode_transcode(_without_mark(prefix), "UTF-8", "UTF-8")
-        ids = self.target.tokenizer.tokenize(prefix)[:, : self.most]
+        ids = self.target.tokens(prefix)[:, : self.most]
         translations, scores, _ = self._translate(source, best=1, prefixes=ids)
         whole = translations[:, 0]
         size = tf.strings.length(whole)
-        read = tf.minimum(tf.strings.length(self.target.decode(_dense(ids))), size)
+        given = _dense(ids)
+        sign = tf.fill(tf.shape(given), UNKNOWN) if self.unknown else None
+        read = tf.minimum(tf.strings.length(self.target.decode(given, sign)), size)
         return {
             "translation": prefix + tf.strings.substr(whole, read, size),
             "score": scores[:, 0],
@@ -181,14 +171,20 @@ class Endpoints:
         text, parts, owners = self._parts(text)
         blank = text == ""
         ids = _dense(parts)
+        times = 2 if self.unknown else 1  # what is written is scored, then
         if prefixes is None:
-            hypotheses = self._search(self._within(ids), best)
+            mine = tf.zeros([tf.shape(ids)[0], 0], tf.int32)
+            hypotheses = self._search(self._within(ids, times=times), best)
         else:  # of the first part of each text
             first = tf.concat([[-1], owners[:-1]], axis=0) < owners
             mine = tf.where(first[:, None], tf.gather(_dense(prefixes), owners), PAD_ID)
-            hypotheses = self._search_from(self._within(ids, mine), mine)
+            hypotheses = self._search_from(self._within(ids, mine, times), mine)
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
-        translations = self._join(hypotheses.ids, owners, tf.size(text))
+        unknown = None
+        if self.unknown:
+            surfaces = _dense(self._surfaces(text, parts), "")
+            unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, _lengths(mine))
+        translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
         scores = tf.math.segment_sum(hypotheses.scores * weights, owners)
         scores /= tf.math.segment_sum(weights, owners)
@@ -218,10 +214,65 @@ class Endpoints:
         tokens = longest_hypotheses(source, self.decoding, prefixes)
         return limit_tokens(self.limits, source, times * tokens)
 
-    def _join(self, ids: tf.Tensor, owners: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Turns ids `[P, K, T]` of parts into strings `[B, K]`."""
-        best = tf.shape(ids)[1]
-        parts = self.target.decode(tf.reshape(ids, [-1, tf.shape(ids)[2]]))
+    def _attention(self, source: tf.Tensor, target: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Returns what targets `[N, T]` of a length attend to, `[N, T, S]`, 0 past the lengths."""
+        source_length = _lengths(source)
+        size, width = tf.shape(target)[1], tf.shape(source)[1]
+
+        def attend(rows: tf.Tensor) -> tf.Tensor:
+            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, length))
+            _, attention = self.model.inspect(
+                tf.gather(source, rows)[:, :s], tf.gather(target, rows)[:, :t]
+            )
+            there = tf.sequence_mask(tf.gather(length, rows), t)
+            attention = tf.where(there[..., None], attention, 0.0)
+            return tf.pad(attention, [[0, 0], [0, size - t], [0, width - s]])
+
+        return by_length(
+            attend,
+            tf.maximum(source_length, length) ** 2,
+            self.decoding.batch_size,
+            tf.TensorSpec([None, None, None], tf.float32),
+            ALIGNED,
+        )
+
+    def _surfaces(self, text: tf.Tensor, parts: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns what each sub-word of parts is in their texts, "" for <eos>."""
+        flat = self.source.surfaces(text).flat_values
+        rows = tf.RaggedTensor.from_row_lengths(flat, parts.row_lengths() - 1)
+        return tf.concat([rows, tf.fill([parts.nrows(), 1], "")], axis=1)
+
+    def _replacements(
+        self,
+        unknown: UnknownWords,
+        source: tf.Tensor,
+        surfaces: tf.Tensor,
+        found: Hypotheses,
+        given: tf.Tensor,
+    ) -> tf.Tensor:
+        """Returns what each <unk> of hypotheses becomes, strings `[P, K, T]`; a sign if given."""
+        best, size = tf.shape(found.ids)[1], tf.shape(found.ids)[2]
+        ids, lengths = tf.reshape(found.ids, [-1, size]), tf.reshape(found.lengths, [-1])
+        new = tf.range(size) >= tf.repeat(given, best)[:, None]
+        places = tf.equal(ids, UNK_ID) & new
+        rows = tf.where(tf.reduce_any(places, axis=1))[:, 0]
+        ids, lengths = tf.gather(ids, rows), tf.gather(lengths, rows)
+        owners = tf.cast(rows, tf.int32) // best
+        source = tf.gather(source, owners)
+        attention = self._attention(source, ids, lengths)
+        words = unknown(source, tf.gather(surfaces, owners), attention)
+        signs = tf.fill(tf.shape(places), UNKNOWN)
+        words = tf.tensor_scatter_nd_update(signs, rows[:, None], words)
+        return tf.reshape(tf.where(places, words, signs), [-1, best, size])
+
+    def _join(
+        self, ids: tf.Tensor, unknown: tf.Tensor | None, owners: tf.Tensor, texts: tf.Tensor
+    ) -> tf.Tensor:
+        """Turns ids `[P, K, T]` of parts, and what <unk> becomes, into strings `[B, K]`."""
+        best, size = tf.shape(ids)[1], tf.shape(ids)[2]
+        if unknown is not None:
+            unknown = tf.reshape(unknown, [-1, size])
+        parts = self.target.decode(tf.reshape(ids, [-1, size]), unknown)
         places = tf.reshape(owners[:, None] * best + tf.range(best), [-1])
         there = parts != ""
         joined = tf.strings.unsorted_segment_join(
@@ -248,7 +299,13 @@ def _most(lengths: tf.Tensor) -> tf.Tensor:
     return tf.reduce_max(tf.concat([lengths, [1]], axis=0))
 
 
-def _dense(ids: tf.RaggedTensor) -> tf.Tensor:
-    """Pads ids with 0; at least one column, also where there is no row."""
-    padded = ids.to_tensor(PAD_ID)
-    return tf.pad(padded, [[0, 0], [0, tf.maximum(1 - tf.shape(padded)[1], 0)]])
+def _lengths(ids: tf.Tensor) -> tf.Tensor:
+    """Returns how many of ids `[B, T]` are no padding, `[B]`."""
+    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
+
+
+def _dense(rows: tf.RaggedTensor, padding: Any = PAD_ID) -> tf.Tensor:
+    """Pads rows; at least one column, also where there is no row."""
+    padded = rows.to_tensor(padding)
+    missing = tf.maximum(1 - tf.shape(padded)[1], 0)
+    return tf.pad(padded, [[0, 0], [0, missing]], constant_values=padding)

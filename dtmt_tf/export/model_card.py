@@ -17,6 +17,7 @@ from dtmt_tf.settings import about
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
 _SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length")
+_UNKNOWN = ("replace_unknown", "dictionary")  # told if the first is set
 
 
 def model_card(
@@ -92,7 +93,10 @@ def model_card(
 def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a search; one that an earlier version did not have is its default."""
     defaults = dataclasses.asdict(DecodingConfig())
-    return {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+    found = {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+    if decoding.get("replace_unknown"):
+        found |= {key: _without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}
+    return found
 
 
 def _without_folders(value: Any) -> Any:
@@ -258,7 +262,7 @@ def _training(card: Mapping[str, Any]) -> list[str]:
 
 
 def _described(search: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')} {search[key]}" for key in _SEARCH)
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in search.items())
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -46,6 +46,8 @@ def export_saved_model(
     archive.track(endpoints.source.tokenizer)
     if endpoints.target is not endpoints.source:
         archive.track(endpoints.target.tokenizer)
+    if endpoints.unknown and endpoints.unknown.table:
+        archive.track(endpoints.unknown.table)
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]

@@ -18,7 +18,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 # A server has all of tensorflow-text's operations, an exported model only these: the tests in the
 # C++ session load no more, so what passes here is what has been run there.
-_TOKENIZER_OPS = {f"Sentencepiece{name}Op" for name in ("", "Tokenize", "Detokenize", "IdToString")}
+_TOKENIZER_OPS = {
+    f"Sentencepiece{name}Op"
+    for name in ("", "Tokenize", "TokenizeWithOffsets", "Detokenize", "IdToString")
+}
 _RANDOM = re.compile("Random|Multinomial|TruncatedNormal|Sample")
 _INTERNAL_PREFIX = "__saved_model_"  # of signatures that TensorFlow writes for its own use
 _JSON_TYPES = {  # float16, bfloat16 and complex numbers can not travel by REST

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.config import ExportConfig
+from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
@@ -19,6 +20,7 @@ from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
+from dtmt_tf.text import read_dictionary
 
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
 Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and scores
@@ -26,11 +28,20 @@ ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
 
 def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = None) -> Endpoints:
-    """Returns a run's model as functions of strings, by its present weights."""
-    experiment = run.experiment
-    data = experiment.data
+    """Returns a run's model as functions of strings, by its present weights.
+
+    Raises:
+        UserError: If there is no `decoding.dictionary`, or it can not be read.
+    """
+    data, decoding = run.experiment.data, run.experiment.decoding
+    dictionary = {}
+    if decoding.replace_unknown and decoding.dictionary:
+        place = run.task, run.data_dir, run.cache_dir
+        dictionary = read_dictionary(find_file(decoding.dictionary, *place))
     return Endpoints(
-        model, run.vocabulary, experiment.decoding, data.max_length, data.target_language, limits
+        *(model, run.vocabulary, decoding, data.max_length, data.target_language),
+        limits,
+        dictionary,
     )
 
 

@@ -1,11 +1,11 @@
 """NIST Chinese-English with the settings of Wang et al. (2017), for DeepLAU and DeepGRU.
 
-Otherwise than there:
+The vocabularies are the 30,000 most frequent words of each language; others are <unk>. To replace
+these, as the rows with "PosUnk" do, evaluate or export with --set decoding.replace_unknown=true,
+and decoding.dictionary=FILE if you have one.
 
-- SentencePiece makes 30,000 sub-words for each language, in place of the 30,000 most frequent
-  words and <unk>; so nothing has to replace <unk>;
-- how many validations without a better score halve the clipping norm, 5, and how far they are
-  apart are ours; they say "until the BLEU score does not change much".
+Otherwise than there, how many validations without a better score halve the clipping norm, 5, and
+how far they are apart are ours; they say "until the BLEU score does not change much".
 
 How the scores are made is told in `tasks/nist_zhen.py`.
 """
@@ -19,9 +19,10 @@ TASK = Task(
     model="deep_lau_4_4",
     data=language_pair(
         DataConfig(
+            vocabulary_kind="word",
             joint_vocabulary=False,
-            source_vocab_size=30_000,
-            target_vocab_size=30_000,
+            source_vocab_size=30_003,  # with <pad>, <eos> and <unk>
+            target_vocab_size=30_003,
             max_length=81,  # with <eos>
             sentences_per_batch=128,
         ),

@@ -1,6 +1,7 @@
 """Strings to ids and back."""
 
+from dtmt_tf.text.dictionary import read_dictionary
 from dtmt_tf.text.parts import joiner
-from dtmt_tf.text.subword import Subwords, Vocabulary, train_subwords
+from dtmt_tf.text.subword import UNKNOWN, Subwords, Vocabulary, train_subwords
 
-__all__ = ["Subwords", "Vocabulary", "joiner", "train_subwords"]
+__all__ = ["UNKNOWN", "Subwords", "Vocabulary", "joiner", "read_dictionary", "train_subwords"]

@@ -19,39 +19,45 @@ from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
-from dtmt_tf.text.parts import Cutter
+from dtmt_tf.text.parts import BLANK, Cutter
 
 logger = logging.getLogger(__name__)
 
 MAX_LINES = 1_000_000  # that sub-words are learnt from; they take about 0.7 GB
+UNKNOWN = "\u2047"  # how SentencePiece writes <unk>: two question marks in one
 Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
 
 
 def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
-    """Trains a BPE model; returns it in SentencePiece's own format.
+    """Trains a model of sub-words (BPE) or of words; returns it in SentencePiece's own format.
 
     Ids start with <pad>, <eos>, <unk>. Text is normalised by `data.normalization` alone: blanks
     are kept as they are. Of more than `MAX_LINES` lines SentencePiece takes that many, each as
-    likely as any other and the same ones every time, and the log says so.
+    likely as any other and the same ones every time, and the log says so. Words are what stands
+    between blanks: the most frequent ones, or all, if the text has fewer.
 
     Args:
         lines: Training text; read once.
-        vocab_size: Number of sub-words, the three special ones included.
-        data: Gives the normalisation and what characters count.
+        vocab_size: Number of sub-words or words, the three special ones included.
+        data: Gives the kind, the normalisation and what characters count.
 
     Raises:
         UserError: If the text holds too little for so large a vocabulary.
     """
     model = io.BytesIO()
     num_lines = itertools.count()
+    of_words = data.vocabulary_kind == "word"
+    if of_words:
+        lines = (b" ".join(_words(line)).decode() for line in lines)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(line for line, _ in zip(lines, num_lines, strict=False)),
             input_sentence_size=MAX_LINES,
             shuffle_input_sentence=True,
             model_writer=model,
-            model_type="bpe",
+            model_type=data.vocabulary_kind,
             vocab_size=vocab_size,
+            hard_vocab_limit=not of_words,
             pad_id=PAD_ID,
             eos_id=EOS_ID,
             unk_id=UNK_ID,
@@ -81,6 +87,9 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
 class Subwords:
     """A sub-word model of one language, as graph operations.
 
+    In a model of words each word that it does not hold is one <unk>. In others a sequence of
+    unknown characters is.
+
     Args:
         model: What `train_subwords` returned.
 
@@ -97,17 +106,47 @@ class Subwords:
         with quiet_stderr():  # it announces an empty normalisation
             self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
-        self._cut = Cutter([self._sampler.id_to_piece(k) for k in range(self.size)])
+        names = [self._sampler.id_to_piece(k) for k in range(self.size)]
+        # of sub-words, some continue a word
+        self._of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
+        names[UNK_ID] = self._unknown_name = (BLANK if self._of_words else "") + names[UNK_ID]
+        self._cut = Cutter(names)
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)  # pickled as its model, for Beam's workers
 
     def encode(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, each row ending in <eos>."""
-        return _ended(self.tokenizer.tokenize(texts))
+        return _ended(self.tokens(texts))
+
+    def tokens(self, texts: Any) -> tf.RaggedTensor:
+        """Turns strings `[B]` into ids, without <eos>."""
+        if not self._of_words:
+            return self.tokenizer.tokenize(texts)
+        # word by word: SentencePiece would make one <unk> of several unknown words
+        return self.tokenizer.tokenize(tf.strings.split(texts)).merge_dims(1, 2)
+
+    def surfaces(self, texts: Any) -> tf.RaggedTensor:
+        """Returns what each of `tokens` is in the strings, without blanks, `[B, (n)]`."""
+        if self._of_words:
+            words = tf.strings.split(texts)
+            ids = self.tokenizer.tokenize(words)  # a word is none or several if normalised so
+            sizes = ids.values.row_lengths()
+            return ids.merge_dims(1, 2).with_flat_values(tf.repeat(words.flat_values, sizes))
+        ids, begins, ends = self.tokenizer.tokenize_with_offsets(texts)
+        whole = tf.gather(texts, ids.value_rowids())
+        found = tf.strings.substr(whole, begins.flat_values, ends.flat_values - begins.flat_values)
+        return ids.with_flat_values(tf.strings.strip(found))
 
     def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
         """Turns texts into the ids that `encode` gives, outside of any graph and twice as fast."""
+        if self._of_words:
+            words = [_words(text) for text in texts]
+            ids = iter(self._sampler.encode(list(itertools.chain.from_iterable(words))))
+            return [
+                [*itertools.chain.from_iterable(itertools.islice(ids, len(row))), EOS_ID]
+                for row in words
+            ]
         rows: list[list[int]] = self._sampler.encode(list(texts), add_eos=True)
         return rows
 
@@ -121,7 +160,7 @@ class Subwords:
         Returns:
             Ids `[P, (n)]`, each row ending in <eos>, and which text each is of, `[P]` int32.
         """
-        parts, owners = self._cut(self.tokenizer.tokenize(texts), longest - 1)
+        parts, owners = self._cut(self.tokens(texts), longest - 1)
         return _ended(parts), owners
 
     def sample(self, texts: Sequence[str], seed: int, dropout_rate: float) -> list[list[int]]:
@@ -141,14 +180,28 @@ class Subwords:
         )
         return [[*row, EOS_ID] for row in rows]
 
-    def decode(self, ids: Any) -> tf.Tensor:
-        """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped."""
-        ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
-        return self.tokenizer.detokenize(ids)
+    def decode(self, ids: Any, unknown: Any = None) -> tf.Tensor:
+        """Turns ids `[B, T]` into plain text `[B]`; <pad>, <eos> and leading blanks are dropped.
+
+        Args:
+            ids: The ids.
+            unknown: What <unk> is replaced by at each place, strings `[B, T]`; a sign by default.
+        """
+        if unknown is None and not self._of_words:
+            ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
+            return self.tokenizer.detokenize(ids)
+        unknown = tf.fill(tf.shape(ids), UNKNOWN) if unknown is None else unknown
+        if self._of_words:
+            unknown = BLANK + unknown
+        names = tf.where(tf.equal(ids, UNK_ID), unknown, self.tokenizer.id_to_string(ids))
+        text = tf.strings.reduce_join(tf.where(ids > EOS_ID, names, ""), axis=1)
+        return tf.strings.regex_replace(tf.strings.regex_replace(text, BLANK, " "), "^ +", "")
 
     def pieces(self, ids: Any) -> tf.Tensor:
         """Names the sub-words of ids `[B, T]`; padding is ""."""
-        names = self.tokenizer.id_to_string(ids)
+        names = tf.where(
+            tf.equal(ids, UNK_ID), self._unknown_name, self.tokenizer.id_to_string(ids)
+        )
         return tf.where(tf.equal(ids, PAD_ID), "", names)
 
 
@@ -164,6 +217,11 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     if ids != (PAD_ID, EOS_ID, UNK_ID):
         raise ValueError(f"its padding, end and unknown have the ids {ids}, not 0, 1 and 2")
     return processor
+
+
+def _words(text: str) -> list[bytes]:
+    """Returns what stands between blanks in a text, as `tf.strings.split` does."""
+    return text.encode().split()
 
 
 def _ended(ids: tf.RaggedTensor) -> tf.RaggedTensor:

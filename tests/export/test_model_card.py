@@ -180,6 +180,18 @@ def test_scores_of_another_model_are_marked(change):
     assert "validation: scored" not in text
 
 
+def test_scores_with_unknown_words_replaced_are_others():
+    search = {**SCORE["decoding"], "replace_unknown": True, "dictionary": "/home/me/words.tsv"}
+    scores = {"test": {**SCORE, "decoding": search}, "validation": SCORE}
+    replaced = ["decoding.replace_unknown=true", "decoding.dictionary=/home/me/words.tsv"]
+    for settings, expected in (([], [False, True]), (replaced, [True, False])):
+        card = card_of(experiment_of(*settings), scores)
+        assert [score["of_this_model"] for score in card["scores"].values()] == expected
+        assert "/home" not in card_text(card)
+    told = "extra length 50, replace unknown True, dictionary words.tsv. A translation"
+    assert told in section(card, "Limits")
+
+
 def test_the_text_has_the_scores_with_their_signatures():
     scores = {"validation": SCORE, "test": {**SCORE, "bleu": 9.0, "exact_match": 98.4}}
     assert section(card_of(experiment_of(), scores), "Scores").splitlines() == [

@@ -73,6 +73,21 @@ def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, s
     assert scores.reference_length == {"zh": 3, "char": 5}.get(tokenizer, 2)
 
 
+def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
+    model = SimpleNamespace(encode=None, decode_step=None)
+    (corpus / "words.tsv").write_text("one\teins\n")
+    replace = *SMALL, "decoding.replace_unknown=true"
+    endpoints = [
+        scoring.endpoints(run_of("custom", corpus, *CORPUS, *settings), model)
+        for settings in (SMALL, replace, [*replace, "decoding.dictionary=words.tsv"])
+    ]
+    assert endpoints[0].unknown is None and endpoints[1].unknown.table is None
+    assert endpoints[2].unknown.table.lookup(tf.constant(["one"])).numpy() == [b"eins"]
+    run = run_of("custom", corpus, *CORPUS, *replace, "decoding.dictionary=word.tsv")
+    with pytest.raises(UserError, match="word.tsv was not found.*Did you mean 'words.tsv'"):
+        scoring.endpoints(run, model)
+
+
 @pytest.mark.parametrize("lost", ["source.spm", "subwords.json"])
 def test_lost_subwords_are_made_again(corpus, lost):
     def subwords():

@@ -173,7 +173,10 @@ def test_deep_lau_trains_as_wang_et_al_say():
     assert (training.clip_norm, training.clip_patience) == (1.0, 5)
     assert training.patience > training.clip_patience
     assert task.data.batch_size(5) == task.data.batch_size(81) == 128
-    assert data("nist_zhen_lau") == ("", ("zh", "en"), (30_000, 30_000), 80 + 1)
+    special = 3  # <pad>, <eos>, <unk>
+    sizes = 30_000 + special, 30_000 + special
+    assert data("nist_zhen_lau") == ("", ("zh", "en"), sizes, 80 + 1)
+    assert task.data.vocabulary_kind == "word" and not decoding.replace_unknown
     rates = training.embedding_dropout_rate, training.candidate_dropout_rate
     assert rates == (0.0, 0.0) and training.output_dropout_rate == 0.5
     search = decoding.beam_size, decoding.length_penalty, decoding.length_offset

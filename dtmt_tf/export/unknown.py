@@ -1,0 +1,47 @@
+"""<unk> replaced by words of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID
+
+
+class UnknownWords:
+    """What each <unk> of a translation is replaced by: PosUnk of Wang et al. (2017), Section 4.2.
+
+    As Jean et al. (2015), arXiv:1412.2007, Section 3.3, take it: the source word with most
+    attention, translated by a dictionary if that has it, or else copied. In a source of sub-words
+    it is the sub-word with most attention.
+
+    Args:
+        dictionary: Translations of source words; may be empty.
+    """
+
+    def __init__(self, dictionary: Mapping[str, str]) -> None:
+        self.table: tf.lookup.StaticHashTable | None = None
+        if dictionary:
+            pairs = (tf.constant(list(side)) for side in (dictionary, dictionary.values()))
+            self.table = tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(*pairs), default_value=""
+            )
+
+    def __call__(
+        self, source_ids: tf.Tensor, surfaces: tf.Tensor, attention: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the replacement at each place of translations, strings `[N, T]`.
+
+        Args:
+            source_ids: `[N, S]`, padded with 0; <eos> and padding are no words.
+            surfaces: What each of them is in the text, strings `[N, S]`.
+            attention: `[N, T, S]`.
+        """
+        attention = tf.where((source_ids > EOS_ID)[:, None], attention, -1.0)
+        best = tf.argmax(attention, axis=2, output_type=tf.int32)
+        words = tf.gather(surfaces, best, batch_dims=1)
+        if self.table is None:
+            return words
+        translated = self.table.lookup(words)
+        return tf.where(translated == "", words, translated)

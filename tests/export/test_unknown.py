@@ -1,0 +1,128 @@
+"""<unk> replaced by source words, with a model that reads backwards."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig, DecodingConfig
+from dtmt_tf.export import Endpoints, check_servable
+from dtmt_tf.text import Vocabulary
+
+KNOWN = ["the cat sleeps .", "the dog runs ."] * 3
+TEXTS = ["Rex sleeps .", "the cat Tom", "", "Tom Rex", "the dog . Rex runs ."]
+DICTIONARY = {"Tom": "Thomas", "cat": "Katze", "dog": ""}
+
+
+class Backwards(keras.Model):
+    """Writes the source's words from the last to the first, and attends to each."""
+
+    def encode(self, source_ids):
+        length = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32) - 1
+        return tf.zeros([tf.shape(source_ids)[0], 1], tf.int32), (source_ids, length)
+
+    def decode_step(self, ids, state):
+        time, (source_ids, length) = state
+        place = length[:, None] - 1 - time
+        token = tf.gather(source_ids, tf.maximum(place, 0), batch_dims=1)
+        token = tf.where(place < 0, EOS_ID, token)
+        return 9.0 * tf.one_hot(token, self.size), (time + 1, (source_ids, length))
+
+    def inspect(self, source_ids, target_ids):
+        _, (_, length) = self.encode(source_ids)
+        place = length[:, None] - 1 - tf.range(tf.shape(target_ids)[1])
+        attention = 0.5 * tf.one_hot(place, tf.shape(source_ids)[1])
+        # none of what is no word counts, however much attention it has
+        return {}, tf.where(source_ids > EOS_ID, 0.0, 0.9)[:, None] + attention
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return Vocabulary.train(KNOWN, KNOWN, DataConfig(vocabulary_kind="word", source_vocab_size=99))
+
+
+def make(vocabulary, dictionary=None, replace=True):
+    model = Backwards()
+    model.size = vocabulary.target.size
+    decoding = DecodingConfig(beam_size=2, batch_size=2, replace_unknown=replace)
+    return Endpoints(model, vocabulary, decoding, 5, "en", dictionary=dictionary)
+
+
+def translations(endpoints, *texts):
+    return [
+        text.decode() for text in endpoints.translate(tf.constant(texts))["translation"].numpy()
+    ]
+
+
+def test_an_unknown_word_is_a_copy_of_the_one_attended_to(vocabulary):
+    plain = translations(make(vocabulary, replace=False), *TEXTS)
+    assert plain == [". sleeps ⁇", "⁇ cat the", "", "⁇ ⁇", ". dog the . runs ⁇"]
+    endpoints = make(vocabulary)
+    # the last text is longer than a part: each part is turned round
+    expected = [". sleeps Rex", "Tom cat the", "", "Rex Tom", ". dog the . runs Rex"]
+    assert translations(endpoints, *TEXTS) == expected
+    many = endpoints.translate_nbest(tf.constant(TEXTS))["translations"][:, 0].numpy()
+    assert [text.decode() for text in many] == expected
+
+
+def test_a_dictionary_comes_before_the_copy_and_changes_no_known_word(vocabulary):
+    endpoints = make(vocabulary, DICTIONARY)
+    assert translations(endpoints, *TEXTS[:4]) == [
+        ". sleeps Rex",
+        "Thomas cat the",
+        "",
+        "Rex Thomas",
+    ]
+
+
+def test_an_alignment_shows_what_is_replaced(vocabulary):
+    outputs = make(vocabulary, DICTIONARY).align(tf.constant(TEXTS[:2]))
+    assert [text.decode() for text in outputs["translation"].numpy()] == [
+        ". sleeps Rex",
+        "Thomas cat the",
+    ]
+    assert outputs["target_subwords"][1, 0].numpy().decode() == "▁<unk>"
+
+
+def test_a_prefix_stays_as_it_was_given(vocabulary):
+    sources, prefixes = ["the cat Tom", "a b Rex Tom"], ["Tim Struppi", ""]
+    outputs = make(vocabulary).complete(tf.constant(sources), tf.constant(prefixes))
+    found = [text.decode() for text in outputs["translation"].numpy()]
+    assert found == ["Tim Struppi the", "Tom Rex b a"]
+
+
+def test_no_texts_give_no_rows(vocabulary):
+    endpoints = make(vocabulary, DICTIONARY)
+    for function in (endpoints.translate, endpoints.translate_nbest, endpoints.align):
+        assert not any(len(value) for value in function(tf.constant([], tf.string)).values())
+
+
+def test_characters_unknown_to_subwords_are_copied():
+    vocabulary = Vocabulary.train(KNOWN, KNOWN, DataConfig(source_vocab_size=24))
+    assert UNK_ID in vocabulary.source.encode_lists(["☃☃"])[0]
+    (found,) = translations(make(vocabulary), "☃☃")
+    assert found.strip() == "☃☃"
+
+
+def test_the_cpp_session_replaces_as_python_does(vocabulary, tmp_path):
+    endpoints = make(vocabulary, DICTIONARY)
+    specs = [tf.TensorSpec([None], tf.string, "text")]
+    archive = keras.export.ExportArchive()
+    for resource in (vocabulary.source.tokenizer, endpoints.unknown.table):
+        archive.track(resource)
+    archive.add_endpoint("serving_default", endpoints.translate, specs)
+    archive.write_out(str(tmp_path / "1"), verbose=False)
+    assert check_servable(tmp_path / "1") == []
+    runner = Path(__file__).with_name("c_session.py")
+    result = subprocess.run(
+        [sys.executable, runner, tmp_path / "1", "--input", "text", "--batch", "5"],
+        input="".join(f"{line}\n" for line in TEXTS),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["translation"] == translations(endpoints, *TEXTS)
