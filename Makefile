@@ -18,7 +18,7 @@ demo: setup ## Train the embedded default, score it, export it, translate with i
 	@echo
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/python pipelines/translate.py --name demo; fi
 	@echo "What else there is:"
-	@echo "  your own text        $(BIN)/python pipelines/train.py --task custom --help"
+	@echo "  your own text        $(BIN)/python pipelines/train.py --help"
 	@echo "  real translation     $(BIN)/python pipelines/train.py --task multi30k_ende  (2 1/2 hours)"
 
 test: setup-dev ## Lint, types and all tests.

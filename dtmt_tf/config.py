@@ -57,6 +57,12 @@ class DataConfig(Section):
     train_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
     validation_source: tuple[str, ...] = setting((), "files whose score says when to stop")
     validation_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
+    held_out: int = setting(
+        0,
+        "training pairs kept for validation where no files are named for it",
+        at_least=0,
+        at_most=1_000_000,
+    )
     test_source: tuple[str, ...] = setting((), "files that are scored at the end")
     test_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
     extra_tests: tuple[str, ...] = setting(

@@ -49,6 +49,7 @@ KINDS: dict[str, Any] = {
 }
 SECTIONS = ("model", *KINDS)
 LATER = ("export",)  # sections that runs of version 0.1 do not have
+Change = tuple[str, Any, str]  # a setting, its value and where that comes from
 
 
 def resolve(
@@ -57,6 +58,8 @@ def resolve(
     model: ModelConfig,
     overrides: Iterable[str] = (),
     file: SettingsFile | None = None,
+    sized: Iterable[Change] = (),
+    options: Iterable[Change] = (),
 ) -> tuple[Experiment, dict[str, str]]:
     """Puts an experiment together.
 
@@ -69,6 +72,8 @@ def resolve(
         model: The preset's settings.
         overrides: `section.name=value` texts, applied in order.
         file: What a file sets; overrides come after it.
+        sized: What the text's size sets; all others come after it.
+        options: What other options set, between the file and the overrides.
 
     Returns:
         The experiment, and for each setting where its value comes from.
@@ -87,20 +92,20 @@ def resolve(
         for item in dataclasses.fields(section)
     }
     experiment = Experiment(task=task.name, model_name=model_name, **sections)
-    changes = _read_entries(file, sections) if file else []
+    changes = [*sized, *(_read_entries(file, sections) if file else []), *options]
     changes += _read_overrides(overrides, sections)
     experiment, origins = _changed(experiment, origins, changes)
     if experiment.data.corpus != "tfds":  # its data sets call languages as they like
         check_language("data.source_language", experiment.data.source_language)
         check_language("data.target_language", experiment.data.target_language)
-    return _reverse(experiment, origins) if experiment.data.reverse else (experiment, origins)
+    return turned(experiment, origins)
 
 
-def _reverse(
-    experiment: Experiment, origins: Mapping[str, str]
-) -> tuple[Experiment, dict[str, str]]:
-    """Exchanges what the settings say of source and target."""
+def turned(experiment: Experiment, origins: Mapping[str, str]) -> tuple[Experiment, dict[str, str]]:
+    """Exchanges what the settings say of source and target, if they have `data.reverse`."""
     data = experiment.data
+    if not data.reverse:
+        return experiment, dict(origins)
     other: dict[str, str] = {}
     for item in dataclasses.fields(data):
         # a joint vocabulary has one size, which source_vocab_size gives
@@ -132,9 +137,6 @@ def with_overrides(
     """
     sections = {name: getattr(experiment, name) for name in SECTIONS}
     return _changed(experiment, origins, _read_overrides(overrides, sections))
-
-
-Change = tuple[str, Any, str]  # a setting, its value and where that comes from
 
 
 def _read_overrides(overrides: Iterable[str], sections: Mapping[str, Any]) -> list[Change]:
@@ -285,13 +287,13 @@ def show(experiment: Experiment, origins: Mapping[str, str]) -> str:
     With `data.reverse`, source and target stand as they were given, or they would be exchanged
     once more.
     """
-    if experiment.data.reverse:
-        experiment, origins = _reverse(experiment, origins)
+    experiment, origins = turned(experiment, origins)
+    named = f"  # {origins[MODEL_NAME]}" if MODEL_NAME in origins else ""
     lines = [
         "# All settings; --config reads this again, or any part of it. Behind each value",
         "# stands where it comes from.",
         f"{TASK}: {as_yaml(experiment.task)}",
-        f"{MODEL_NAME}: {as_yaml(experiment.model_name)}",
+        f"{MODEL_NAME}: {as_yaml(experiment.model_name)}{named}",
     ]
     for name in SECTIONS:
         section = getattr(experiment, name)

@@ -126,7 +126,7 @@ def add_devices(group: argparse._ActionsContainer) -> None:
 
 def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name."""
-    task, model = _task_and_model(args)
+    task, model = task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
 
 
@@ -134,7 +134,7 @@ def model_place(args: argparse.Namespace) -> Path:
     """Returns the folder of the run, or of the exported version, that `--model` names."""
     if args.model is None or args.name is not None:
         return run_folder(args)
-    task, named = _task_and_model(args)
+    task, named = task_and_model(args)
     beside = args.output_dir / task.name / named
     places = [beside, args.output_dir / named, Path(named)]
     if os.sep in named:
@@ -143,8 +143,12 @@ def model_place(args: argparse.Namespace) -> Path:
     return next((place for place in places if place.exists()), [*nearest, beside][0])
 
 
-def _task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
-    """Returns the task and the name of the preset, from arguments, file or by default."""
+def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
+    """Returns the task and the name of the preset, from arguments, file or by default.
+
+    Raises:
+        UserError: If there is no such task.
+    """
     from dtmt_tf.tasks import TASKS
 
     file = getattr(args, "config", None)
@@ -154,7 +158,7 @@ def _task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
         for name, given in (("task", args.task), ("model_name", args.model))
         if given is not None
     }
-    task: Task = _choose(names["task"], TASKS, "task")
+    task: Task = choose(names["task"], TASKS, "task")
     return task, names.get("model_name", task.model)
 
 
@@ -222,9 +226,9 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     """Resolves task, model and `--set` into settings and their origins."""
     from dtmt_tf.models import MODELS
 
-    task, name = _task_and_model(args)
+    task, name = task_and_model(args)
     file = getattr(args, "config", None)
-    return resolve(task, name, _choose(name, MODELS, "model"), args.set, file)
+    return resolve(task, name, choose(name, MODELS, "model"), args.set, file)
 
 
 def check_range(args: argparse.Namespace, name: str, least: float, most: float) -> None:
@@ -237,7 +241,12 @@ def check_range(args: argparse.Namespace, name: str, least: float, most: float) 
         )
 
 
-def _choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
+def choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
+    """Returns what a name stands for.
+
+    Raises:
+        UserError: If it stands for nothing.
+    """
     if name not in choices:
         near = hint(name, choices, f"Choose one of {', '.join(choices)}.")
         raise UserError(f"Unknown {kind} {name!r}. {near}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import sys
 import time
@@ -10,11 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, own_text
 from dtmt_tf.commands.next_steps import next_steps
 
 if TYPE_CHECKING:
     from dtmt_tf.runs import Run
+
+logger = logging.getLogger(__name__)
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -27,9 +30,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt train --task multi30k_ende --data-dir ~/data",
         "dtmt train --task wmt14_ende --dry-run",
         "dtmt train --task wmt14_ende --plan --plan-for 8 5000",
-        "dtmt train --task custom --name mine \\",
-        "    --set data.train_source=a.en data.train_target=a.de",
+        "dtmt train --train a.en a.de --dev b.en b.de \\",
+        "    --from en --to de --name mine",
     )
+    own_text.add_own_text(parser)
     common.add_config(parser)
     common.add_set(parser)
     common.add_devices(parser)
@@ -97,6 +101,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         for task in TASKS.values():
             print(f"{task.name:<18} {task.description}")
         return 0
+    is_own = own_text.is_named(args)
     multiworker = startup.is_multiworker(args.strategy)
     startup.start_tensorflow(args.devices, multiworker=multiworker)
     from dtmt_tf.models import MODELS
@@ -104,10 +109,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.list_models:
         print("\n".join(MODELS))
         return 0
-    experiment, origins = common.experiment(args)
+    experiment, origins = (own_text if is_own else common).experiment(args)
     if args.show_config:
         print(show(experiment, origins))
         return 0
+    if sized := own_text.table(experiment, origins):
+        logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
     if args.dry_run:
         from dtmt_tf.planning.dry_run import dry_run

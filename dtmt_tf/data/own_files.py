@@ -14,10 +14,12 @@ from dtmt_tf.data.downloads import resolve_file
 from dtmt_tf.data.known_texts import KnownTexts
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of, is_marked, unmarked_lines
 from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
-from dtmt_tf.data.request import Request
+from dtmt_tf.data.request import DATASETS, Request
 from dtmt_tf.errors import UserError, hint
 
 Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
+
+VALIDATION = "validation"
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ def load(request: Request) -> PreparedText:
     Raises:
         UserError: If a file is missing or faulty, or one side has more files than the other.
     """
-    known = KnownTexts(request.datasets / "known_texts.json")
+    known = known_texts(request.cache_dir)
     files: dict[str, list[tuple[Path, Path]]] = {}
     key = []
     for split, (sources, targets) in named_files(request.data).items():
@@ -45,7 +47,16 @@ def load(request: Request) -> PreparedText:
             files.setdefault(split, []).append((source, target))
             key += [split, *names, known(source).sha256, known(target).sha256]
             key += ["unmarked"] * (is_marked(source) or is_marked(target))  # once they were kept
-    return prepare(request.datasets, request.languages, key, lambda: _checked_files(files, known))
+    held_out = 0 if VALIDATION in files or TRAIN not in files else request.data.held_out
+    key += [f"{held_out} held out"] * bool(held_out)
+    return prepare(
+        request.datasets, request.languages, key, lambda: _checked_files(files, known, held_out)
+    )
+
+
+def known_texts(cache_dir: Path) -> KnownTexts:
+    """Returns what is known of text files, for as long as the cache is kept."""
+    return KnownTexts(cache_dir / DATASETS / "known_texts.json")
 
 
 def are_named(data: DataConfig) -> bool:
@@ -99,19 +110,49 @@ def _names_beside(name: str, data_dir: Path | None) -> list[str]:
     return [path.name for folder in folders if folder.is_dir() for path in folder.iterdir()]
 
 
-def _checked_files(files: Mapping[str, Files], known: KnownTexts) -> tuple[dict[str, Split], Facts]:
+def _checked_files(
+    files: Mapping[str, Files], known: KnownTexts, held_out: int
+) -> tuple[dict[str, Split], Facts]:
     """Returns the pairs of files, and the facts about them."""
     logger.info("Checking and preparing the corpus")
     findings = check_files(files)
+    sizes = {split: sum(known(source).num_lines for source, _ in files[split]) for split in files}
     splits = {
-        split: Split(
-            sum(known(source).num_lines for source, _ in pairs),
-            functools.partial(_pairs, pairs),
-        )
+        split: Split(sizes[split], functools.partial(_pairs, pairs))
         for split, pairs in files.items()
     }
-    hashed = fingerprint(*_sides(files[TRAIN])) if TRAIN in files else ""
+    hashed = ""
+    if held_out:
+        splits |= _divided(splits[TRAIN], held_out)
+        read = splits[TRAIN].read
+        hashed = fingerprint((source for source, _ in read()), (target for _, target in read()))
+    elif TRAIN in files:
+        hashed = fingerprint(*_sides(files[TRAIN]))
     return splits, Facts(tuple(findings), hashed)
+
+
+def _divided(train: Split, held_out: int) -> dict[str, Split]:
+    """Returns training and validation pairs: of n pairs, every (n / held_out)-th is held out.
+
+    Raises:
+        UserError: If no pair would be left.
+    """
+    if held_out >= train.size:
+        raise UserError(
+            f"`data.held_out` should be below the number of training pairs, {train.size:,}. "
+            f"Received: {held_out:,}."
+        )
+
+    def read(wanted: bool) -> Iterator[tuple[bytes, bytes]]:
+        for number, pair in enumerate(train.read()):
+            before, after = (n * held_out // train.size for n in (number, number + 1))
+            if (after > before) == wanted:
+                yield pair
+
+    return {
+        TRAIN: Split(train.size - held_out, functools.partial(read, False)),
+        VALIDATION: Split(held_out, functools.partial(read, True)),
+    }
 
 
 def _sides(files: Files) -> tuple[Iterator[bytes], Iterator[bytes]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from dtmt_tf.config import DataConfig, Task
 
+DATASETS = "datasets"  # folder of the cache where TFDS keeps data sets
+
 
 @dataclass(frozen=True)
 class Request:
@@ -33,4 +35,4 @@ class Request:
     @property
     def datasets(self) -> Path:
         """Where TFDS keeps data sets."""
-        return self.cache_dir / "datasets"
+        return self.cache_dir / DATASETS

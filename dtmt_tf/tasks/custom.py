@@ -4,7 +4,7 @@ from dtmt_tf.config import DataConfig, Task, TrainingConfig
 
 TASK = Task(
     name="custom",
-    description="Your own parallel text: --set data.train_source=a.en data.train_target=a.de ...",
+    description="Your own parallel text: --train a.en a.de --dev b.en b.de --from en --to de",
     model="dtmt_small",
     data=DataConfig(max_length=100),
     training=TrainingConfig(
@@ -17,8 +17,8 @@ TASK = Task(
         candidate_dropout_rate=0.2,
         validation_steps=500,
     ),
-    unavailable="Name the files with --set, for example\n"
-    "  --set data.train_source=train.en data.train_target=train.de \\\n"
-    "        data.validation_source=dev.en data.validation_target=dev.de \\\n"
-    "        data.source_language=en data.target_language=de",
+    unavailable="Name the files, and all settings are sized from them:\n"
+    "  --train train.en train.de --dev dev.en dev.de --from en --to de\n"
+    "To set everything yourself, use --set data.train_source=train.en data.train_target=train.de "
+    "...",
 )

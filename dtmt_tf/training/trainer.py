@@ -118,6 +118,7 @@ class Trainer:
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
                 + "\n  ".join(refused)
+                + ("\nThe training text has changed." if "conditions.corpus" in names else "")
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {names}"
             )

@@ -302,3 +302,16 @@ def test_two_parts_of_one_name_are_refused(stems):
     data = DataConfig(source_language="en", target_language="de", extra_tests=(*stems.split(","),))
     with pytest.raises(UserError, match=f"already called {Path(stems).name}"):
         named_files(data)
+
+
+def test_pairs_are_held_out_evenly_and_the_same_every_time(load):
+    settings = ["data.validation_source=", "data.validation_target=", "data.held_out=2"]
+    corpus = load(*settings)
+    assert lines(corpus)["train"] == (["three", "four", "one"], ["drei", "vier", "eins"])
+    assert lines(corpus)["validation"] == (["five", "two"], ["fünf", "zwei"])
+    whole = load(*settings[:2])
+    assert whole.sizes == {"train": 5, "news": 2}
+    assert whole.fingerprint != corpus.fingerprint == load(*settings).fingerprint
+    assert load("data.held_out=2").sizes == {"train": 5, "validation": 1, "news": 2}
+    with pytest.raises(UserError, match="held_out.*below the number of training pairs, 5"):
+        load(*settings[:2], "data.held_out=5")

@@ -1,0 +1,220 @@
+"""Training on the user's own text: files and languages as options, everything else sized."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dtmt_tf.commands import common
+from dtmt_tf.config import DataConfig, Task
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
+from dtmt_tf.settings_file import MODEL_NAME, SettingsFile
+from dtmt_tf.sizing import SIZED, Sized, preset, size
+
+TASK = "custom"
+SPLITS = {"train": "train", "dev": "validation", "test": "test"}  # option and what settings say
+SIDES = {"from_language": "source", "to_language": "target"}
+
+
+def add_own_text(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name files and languages to a parser."""
+    group = parser.add_argument_group(
+        "your own text",
+        "--train, --from and --to are enough: they imply --task custom, and the settings are sized "
+        "from the text. Each can be set; --show-config says what it is and why.",
+    )
+    what = {
+        "train": "sentences and their translations, line by line; plain, .gz or .xz; give it again "
+        "for more files",
+        "dev": "the same for validation; without it, a tenth of the training pairs, at most 1,000, "
+        "is kept back: every n-th, the same ones every time",
+        "test": "the same for the scores at the end",
+    }
+    for name, text in what.items():
+        group.add_argument(
+            f"--{name}", nargs=2, action="append", metavar=("SOURCE", "TARGET"), help=text
+        )
+    for name, side in SIDES.items():
+        group.add_argument(
+            _flag(name),
+            dest=name,
+            metavar="CODE",
+            help=f"language of the {side}, such as en or pt-BR",
+        )
+
+
+def is_named(args: argparse.Namespace) -> bool:
+    """Whether the arguments name the user's own training text; then the task is `custom`.
+
+    Raises:
+        UserError: If they name it in part, or for another task.
+    """
+    given = [f"--{name}" for name in SPLITS if getattr(args, name)]
+    given += [_flag(name) for name in SIDES if getattr(args, name) is not None]
+    if not given:
+        return False
+    if not args.train:
+        raise UserError(f"{given[0]} goes with --train SOURCE TARGET.")
+    in_file = args.config.names.get("task") if args.config else None
+    for place, task in ("--task", args.task), ("--config", in_file):
+        if task not in (None, TASK) and not (place == "--config" and args.task):
+            raise UserError(
+                f"--train is for text of your own, --task {TASK}; {place} names {task!r}, which "
+                "has text of its own. Leave out one of them."
+            )
+    args.task = TASK
+    return True
+
+
+def _options(args: argparse.Namespace) -> list[Change]:
+    """Returns what the options set."""
+    changes: list[Change] = []
+    for name, split in SPLITS.items():
+        if files := getattr(args, name):
+            for side, paths in zip(("source", "target"), zip(*files, strict=True), strict=True):
+                changes.append((f"data.{split}_{side}", tuple(paths), f"--{name}"))
+    for name, side in SIDES.items():
+        if (code := getattr(args, name)) is not None:
+            changes.append((f"data.{side}_language", code, _flag(name)))
+    return changes
+
+
+def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
+    """Returns the settings for the text that the arguments name, sized, and their origins.
+
+    A run that has begun keeps the sizes it began with, whatever became of the text; training then
+    refuses another text. `--restart` sizes anew. Without `--name` a run is named by its languages.
+
+    Raises:
+        UserError: If a language is missing; or see `text_facts`, `sizing.size` and `resolve`.
+    """
+    task, name = common.task_and_model(args)
+    given = args.set, args.config, _options(args)
+    plain, origins = _resolved(task, name, *given)
+    data, _ = _as_given(plain, origins)
+    for option, side in SIDES.items():
+        if not getattr(data, f"{side}_language"):
+            raise UserError(
+                f"{_flag(option)} is missing: the language of "
+                f"{getattr(data, f'train_{side}')[0]}, such as --from en --to de."
+            )
+    if args.name is None:
+        args.name = f"{data.source_language}-{data.target_language}"
+    sizes = _kept(common.run_folder(args)) if not args.restart else None
+    if sizes is None:
+        sizes = _sized(args, task, plain, origins)
+    in_file = args.config.names if args.config else {}
+    about_model = {}
+    if sizes.model and args.model is None and MODEL_NAME not in in_file:
+        name, about_model[MODEL_NAME] = sizes.model
+    sized, origins = _resolved(task, name, *given, sizes.changes)
+    return sized, {**origins, **about_model}
+
+
+class _Sizes(NamedTuple):
+    """The preset, if it is sized, with its origin; and what is sized besides."""
+
+    model: Sized | None
+    changes: list[Change]
+
+
+def _sized(
+    args: argparse.Namespace, task: Task, plain: Experiment, origins: Mapping[str, str]
+) -> _Sizes:
+    """Returns sizes for the text as it is."""
+    from dtmt_tf.data.text_facts import text_facts
+    from dtmt_tf.training import multiplies_bfloat16
+
+    places = common.data_dir(args), common.cache_dir()
+    facts = text_facts(plain.data, task, *places, multiplies_bfloat16())
+    ours = "default", f"task {task.name}", f"model {plain.model_name}"
+    _, as_given = _as_given(plain, origins)
+    given = frozenset(key for key, origin in as_given.items() if origin not in ours)
+    sized = size(facts, {key: _value(plain, key) for key in origins}, given)
+    model = _preset_of_other(args) or preset(facts)
+    return _Sizes(
+        Sized(model.value, SIZED + model.reason),
+        [(key, found.value, SIZED + found.reason) for key, found in sized.items()],
+    )
+
+
+def _preset_of_other(args: argparse.Namespace) -> Sized | None:
+    """Returns the preset of the run to begin with, if one is named; its weights fit no other."""
+    if not args.init_from:
+        return None
+    path = common.other_run(args.init_from, common.run_folder(args)) / "train" / "experiment.json"
+    if not path.exists():
+        return None  # which is told when it is opened
+    return Sized(
+        read_settings(path)["settings"]["model_name"], f"that of --init-from {args.init_from}"
+    )
+
+
+def _kept(folder: Path) -> _Sizes | None:
+    """Returns the sizes of a run that has begun; none if there is no such run."""
+    from dtmt_tf.models import MODELS
+
+    path = folder / "train" / "experiment.json"
+    if not path.exists() or not any(folder.glob("train/checkpoints/step-*.npz")):
+        return None
+    try:
+        record = read_settings(path)
+    except UserError:  # damaged; it is written anew
+        return None
+    name = record["settings"]["model_name"]
+    if name not in MODELS:
+        return None
+    saved, origins = turned(from_dict(record["settings"], type(MODELS[name])), record["origins"])
+    sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
+    origin = sized.pop(MODEL_NAME, None)
+    return _Sizes(
+        Sized(name, origin) if origin else None,
+        [(key, _value(saved, key), origin) for key, origin in sized.items()],
+    )
+
+
+def table(experiment: Experiment, origins: Mapping[str, str]) -> str:
+    """Returns what is sized, a line each: setting, value, reason."""
+    sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
+    values = {key: str(_value(experiment, key)) for key in sized}
+    widths = [max(map(len, column), default=0) for column in (sized, values.values())]
+    return "\n".join(
+        f"  {key:<{widths[0]}}  {values[key]:<{widths[1]}}  {origin.removeprefix(SIZED)}"
+        for key, origin in sized.items()
+    )
+
+
+def _value(experiment: Experiment, key: str) -> Any:
+    """Returns the value of a setting, or the name of the preset."""
+    return functools.reduce(getattr, key.split("."), experiment)
+
+
+def _flag(name: str) -> str:
+    """Returns the option that an argument is given by."""
+    return f"--{name.partition('_')[0]}"
+
+
+def _resolved(
+    task: Task,
+    name: str,
+    overrides: Sequence[str],
+    file: SettingsFile | None,
+    options: Sequence[Change],
+    sized: Sequence[Change] = (),
+) -> tuple[Experiment, dict[str, str]]:
+    from dtmt_tf.models import MODELS
+
+    preset_of_name = common.choose(name, MODELS, "model")
+    return resolve(task, name, preset_of_name, overrides, file, sized, options)
+
+
+def _as_given(
+    experiment: Experiment, origins: Mapping[str, str]
+) -> tuple[DataConfig, dict[str, str]]:
+    """Returns the data's settings and all origins as they were given, `data.reverse` or not."""
+    found, origins = turned(experiment, origins)
+    return found.data, origins

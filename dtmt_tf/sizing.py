@@ -1,0 +1,284 @@
+"""Settings sized from the text that a model is trained on: rules, each with its reason.
+
+`size` is a pure function of what is known about the text and the machine. `RULES` is the table of
+what it sets, in that order: a rule may use what the rules before it chose, and what the user set.
+Each rule's docstring says where its numbers come from. EXPERIMENTS.md has the recipes: Multi30k
+(29,000 pairs, 334,000 words a side), Tatoeba (162,190 pairs, 1,050,000 words a side), and 3,000
+pairs of Tatoeba (19,500 words a side).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dtmt_tf.errors import UserError
+
+SIZED = "sized: "  # how the origin of a sized setting begins
+MUCH_TEXT = 1_000_000  # words a side; of more, training sees each sentence few times
+VALIDATIONS = 10
+FORMULA = "dtmt"  # the schedule whose settings are those of the paper's formula
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What settings are sized from.
+
+    Args:
+        pairs: Training pairs.
+        words: Words a side, the mean of source and target.
+        alphabet: Different characters in source and target together.
+        longest: Words that 999 of 1,000 pairs have at most on their longer side.
+        has_validation: Whether validation files are named.
+        has_bfloat16: Whether the processor multiplies bfloat16.
+    """
+
+    pairs: int
+    words: int
+    alphabet: int
+    longest: int
+    has_validation: bool
+    has_bfloat16: bool
+
+
+class Sized(NamedTuple):
+    """A value, and why it is that: half a line."""
+
+    value: Any
+    reason: str
+
+
+Settings = Mapping[str, Any]  # by `section.name`
+
+
+def size(facts: TextFacts, settings: Settings, given: frozenset[str]) -> dict[str, Sized]:
+    """Sizes what the user did not set.
+
+    Args:
+        facts: What is known about the text and the machine.
+        settings: All settings as they would be without sizes.
+        given: The settings that the user set. They stay, and others are sized to fit them.
+
+    Returns:
+        Each sized setting in the order of `RULES`.
+
+    Raises:
+        UserError: If a setting of the paper's schedule is given without that schedule.
+    """
+    formula = _uses_formula(settings, given)
+    known, sized = dict(settings), {}
+    for name, rule in RULES.items():
+        if name in given or (formula and rule in OF_THE_PEAK_SCHEDULE):
+            continue
+        found = rule(facts, known)
+        if found is not None:
+            sized[name] = found
+            known[name] = found.value
+    return sized
+
+
+def _uses_formula(settings: Settings, given: frozenset[str]) -> bool:
+    """Whether the user chose another schedule than the sized one."""
+    if "training.schedule" in given:
+        return bool(settings["training.schedule"] != "peak")
+    odd = sorted(
+        name
+        for name in given
+        if name.startswith("training.schedule_") or name.startswith("training.learning_rate")
+    )
+    if odd:
+        raise UserError(
+            f"{odd[0]} belongs to the schedules dtmt and constant, and the sized schedule is peak. "
+            "Set training.peak_learning_rate, training.warmup_updates and so on instead, or add "
+            "training.schedule=dtmt to --set."
+        )
+    return False
+
+
+def preset(facts: TextFacts) -> Sized:
+    """Returns the model.
+
+    256 units reach 40 BLEU on Multi30k in 17 minutes of 2 cores (EXPERIMENTS.md, "Short budgets").
+    An update of 640 tokens takes 0.37 s of a core with them (3,000 pairs of Tatoeba), so that the
+    40 epochs of a small text take long; 128 units are enough there. Above some millions of words a
+    wider model pays, on a GPU alone; that is left to `--model`.
+    """
+    if facts.words < 50_000:
+        return Sized("dtmt_tiny", f"128 units for {facts.words:,} words")
+    return Sized("dtmt_small", f"256 units for {facts.words:,} words")
+
+
+def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
+    """A tenth, at most 1,000: BLEU of fewer lines says little, and more would be missed."""
+    if facts.has_validation:
+        return None
+    return Sized(min(1000, facts.pairs // 10), "a tenth of the pairs, as no --dev is given")
+
+
+def _coverage(facts: TextFacts, _: Settings) -> Sized | None:
+    """SentencePiece's own advice for Chinese and Japanese, and what `tatoeba_enzh` has."""
+    if facts.alphabet < 1000:
+        return None
+    return Sized(0.9995, f"{facts.alphabet:,} different characters, some of them rare")
+
+
+def _vocabulary(facts: TextFacts, _: Settings) -> Sized:
+    """7 times the root of all words, and the alphabet.
+
+    That is 5,800 for Multi30k (6,000 in its recipe), 10,200 for Tatoeba (8,000), 1,500 for 3,000
+    pairs. Sennrich and Zhang (2019), "Revisiting Low-Resource NMT", gain most by going from 30,000
+    sub-words to 2,000 where there are 100,000 words; 32,000 is common for millions of pairs.
+    """
+    value = round(7 * math.sqrt(2 * facts.words)) + facts.alphabet
+    return Sized(min(32_000, _rounded(value)), f"7 x root of {2 * facts.words:,} words, characters")
+
+
+def _max_length(facts: TextFacts, _: Settings) -> Sized:
+    """Twice the words of long lines: 1.3 (Multi30k) to 1.9 (3,000 pairs) sub-words are a word."""
+    value = max(40, min(256, 10 * math.ceil(facts.longest / 5)))
+    return Sized(value, f"999 of 1,000 lines have at most {facts.longest:,} words")
+
+
+def _batch(facts: TextFacts, _: Settings) -> Sized:
+    """2.2 times the root of the words of a side.
+
+    That is 1,280 for Multi30k, as in its recipe, and 2,300 for Tatoeba (2,560). Sennrich and Zhang
+    (2019) gain with smaller batches on small corpora, down to 1,000 tokens. Below 640, the least in
+    search 1, an update is mostly overhead; above 4,096 memory of small machines ends.
+    """
+    value = 64 * round(2.2 * math.sqrt(facts.words) / 64)
+    return Sized(max(640, min(4096, value)), f"2.2 x root of {facts.words:,} words a side")
+
+
+def _max_steps(facts: TextFacts, known: Settings) -> Sized:
+    """The less text, the oftener it is read: 480 epochs by the fourth root of the words of a side.
+
+    That is 20 epochs of Multi30k (12 read twice, or 19, in its recipes), 15 of Tatoeba (14), 13 of
+    the 250,000 pairs of `general_ende` (8), 5 of WMT14.
+    """
+    epochs = max(4, min(70, round(480 / facts.words**0.25)))
+    updates = _updates_an_epoch(facts, known)
+    return Sized(_rounded(epochs * updates), f"{epochs} epochs of about {updates:,} updates")
+
+
+def _updates_an_epoch(facts: TextFacts, known: Settings) -> int:
+    """About how many updates read the text once.
+
+    1.75 positions a word (sub-words, <eos>, padding) and a dozen batches that are not full: within
+    10 % for Multi30k, Tatoeba and 3,000 pairs.
+    """
+    if sentences := known["data.sentences_per_batch"]:
+        full = facts.pairs / sentences
+    else:
+        full = 1.75 * facts.words / known["data.max_tokens_per_batch"]
+    return max(1, round((full + 12) / known["training.accumulation_steps"]))
+
+
+def _warmup(_: TextFacts, known: Settings) -> Sized:
+    """A twentieth, at most 400: Multi30k has 248 of 5,000."""
+    updates = known["training.max_steps"]
+    value = max(1, min(400, updates // 20))
+    return Sized(value, f"a twentieth of {updates:,} updates, at most 400")
+
+
+def _peak(_: TextFacts, known: Settings) -> Sized:
+    """2.4e-3 for batches of 1,280 (search 2), 1.8e-3 for batches of 640 (search 1)."""
+    tokens = known["data.max_tokens_per_batch"]
+    small = tokens < 1000
+    return Sized(1.8e-3 if small else 2.4e-3, f"batches of {tokens:,} tokens")
+
+
+def _decay_start(_: TextFacts, known: Settings) -> Sized:
+    """Half of the updates: earlier costs 1.6 BLEU on Multi30k, later nothing (search 2)."""
+    value = max(known["training.max_steps"] // 2, known["training.warmup_updates"])
+    return Sized(value, "half of the updates")
+
+
+def _decay_end(_: TextFacts, known: Settings) -> Sized:
+    """The last update."""
+    value = max(known["training.max_steps"], known["training.decay_start_updates"] + 1)
+    return Sized(value, "the last update")
+
+
+def _final(_: TextFacts, known: Settings) -> Sized:
+    """A sixth of the peak: Multi30k ends at a quarter, its longer recipe G at an eighth."""
+    return Sized(float(f"{known['training.peak_learning_rate'] / 6:.1e}"), "a sixth of the peak")
+
+
+def _moving_average(_: TextFacts, known: Settings) -> Sized:
+    """The last fifth of the updates: 0.999 for the 5,000 of Multi30k; longer ones are alike."""
+    value = max(0.9, min(0.9995, round(1 - 5 / known["training.max_steps"], 4)))
+    return Sized(value, "averages about the last fifth of the updates, at most 2,000")
+
+
+def _smoothing(facts: TextFacts, _: Settings) -> Sized:
+    """0.2 gains on Multi30k with a high rate (search 2); 0.1 is Vaswani et al.'s, and DTMT's."""
+    return Sized(0.2 if facts.words < MUCH_TEXT else 0.1, f"{facts.words:,} words a side")
+
+
+def _dropout(rate: float, rate_of_much: float) -> Rule:
+    """Returns the rule of a dropout: that of Multi30k, or with much text that of short budgets.
+
+    Less dropout is ahead early, not at the end (EXPERIMENTS.md, search 2): who reads each sentence
+    few times is always early.
+    """
+
+    def rule(facts: TextFacts, _: Settings) -> Sized:
+        value = rate if facts.words < MUCH_TEXT else rate_of_much
+        return Sized(value, f"{facts.words:,} words a side")
+
+    return rule
+
+
+def _validation_steps(_: TextFacts, known: Settings) -> Sized:
+    """Ten in all: each translates the validation files. At most 5,000 updates without one."""
+    value = max(1, min(5000, math.ceil(known["training.max_steps"] / VALIDATIONS)))
+    return Sized(value, f"{VALIDATIONS} validations, or one every 5,000 updates")
+
+
+def _patience(_: TextFacts, known: Settings) -> Sized:
+    """Half of the validations: the score rises once more while the rate falls."""
+    number = math.ceil(known["training.max_steps"] / known["training.validation_steps"])
+    return Sized(max(3, math.ceil(number / 2)), f"half of {number:,} validations, at least 3")
+
+
+def _precision(facts: TextFacts, _: Settings) -> Sized:
+    """1.3 to 1.4 times as fast where the processor has the products, else slower (SPEED.md)."""
+    if facts.has_bfloat16:
+        return Sized("bfloat16", "this processor multiplies it")
+    return Sized("float32", "this processor has no bfloat16")
+
+
+Rule = Callable[[TextFacts, Settings], Sized | None]
+RULES: Mapping[str, Rule] = {
+    "data.held_out": _held_out,
+    "data.character_coverage": _coverage,
+    "data.source_vocab_size": _vocabulary,
+    "data.target_vocab_size": _vocabulary,
+    "data.max_length": _max_length,
+    "data.max_tokens_per_batch": _batch,
+    "training.max_steps": _max_steps,
+    "training.schedule": lambda *_: Sized("peak", "warm-up, plateau and fall in updates"),
+    "training.warmup_updates": _warmup,
+    "training.peak_learning_rate": _peak,
+    "training.decay_start_updates": _decay_start,
+    "training.decay_end_updates": _decay_end,
+    "training.final_learning_rate": _final,
+    "training.ema_decay": _moving_average,
+    "training.label_smoothing": _smoothing,
+    "training.embedding_dropout_rate": _dropout(0.2, 0.1),
+    "training.output_dropout_rate": _dropout(0.3, 0.2),
+    "training.candidate_dropout_rate": _dropout(0.1, 0.1),
+    "training.validation_steps": _validation_steps,
+    "training.patience": _patience,
+    "training.precision": _precision,
+}
+OF_THE_PEAK_SCHEDULE = (_warmup, _peak, _decay_start, _decay_end, _final)
+
+
+def _rounded(value: float) -> int:
+    """Returns a number rounded to two digits and a half: to tens, fifties or five hundreds."""
+    unit = 10 if value < 2000 else 50 if value < 10_000 else 500
+    return unit * round(value / unit)

@@ -1,0 +1,189 @@
+"""`dtmt train --train a.en a.de --from en --to de`: the settings are sized, told and kept."""
+
+import json
+
+import pytest
+import yaml
+
+from dtmt_tf import startup
+from dtmt_tf.commands import train
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import read_settings
+
+PAIRS = 200
+OWN = ["--train", "a.en", "a.de", "--from", "en", "--to", "de"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with text of the user's own, and a cache."""
+    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write("a", PAIRS)
+    write("b", 10)
+    return tmp_path
+
+
+def write(name, pairs):
+    for side in ("en", "de"):
+        with open(f"{name}.{side}", "w") as file:
+            file.writelines(f"line {number} in {side} .\n" for number in range(pairs))
+
+
+def shown(capsys, *arguments):
+    """What `--show-config` prints: values by setting, and what stands behind each."""
+    assert train.command([*arguments, "--output-dir", "runs", "--show-config"]) == 0
+    text = capsys.readouterr().out
+    values = yaml.safe_load(text)
+    flat = {f"{s}.{k}": v for s, d in values.items() if isinstance(d, dict) for k, v in d.items()}
+    rows = [line.strip().partition(":") for line in text.splitlines() if ":" in line]
+    return {**values, **flat}, {name: rest.partition("  # ")[2] for name, _, rest in rows}
+
+
+def refused(*arguments):
+    with pytest.raises(UserError) as error:
+        train.command([*arguments, "--output-dir", "runs", "--show-config"])
+    return str(error.value)
+
+
+def begun(capsys, *arguments):
+    """A run that has begun under these arguments, `experiment.json` as training writes it."""
+    from dtmt_tf.commands import own_text
+    from dtmt_tf.experiment import to_dict
+
+    kept = {}
+
+    def keep(args, sized=own_text.experiment):
+        kept["experiment"], kept["origins"] = found = sized(args)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_text, "experiment", keep)
+        shown(capsys, *arguments)
+    return {"settings": to_dict(kept["experiment"]), "origins": kept["origins"]}
+
+
+def save(record, folder):
+    (folder / "train/checkpoints").mkdir(parents=True)
+    (folder / "train/checkpoints/step-00000010.npz").write_bytes(b"")
+    (folder / "train/experiment.json").write_text(json.dumps(record))
+
+
+def test_files_and_languages_suffice_and_each_value_says_why(capsys):
+    values, why = shown(capsys, *OWN, "--dev", "b.en", "b.de", "--test", "b.en", "b.de")
+    assert values["task"] == "custom" and values["model_name"] == "dtmt_tiny"
+    assert values["data.train_source"] == ["a.en"] and values["data.test_target"] == ["b.de"]
+    assert values["data.target_language"] == "de" and why["target_language"] == "--to"
+    assert values["data.held_out"] == 0 and why["validation_target"] == "--dev"
+    assert values["training.max_steps"] < 2000 and values["training.schedule"] == "peak"
+    assert why["model_name"] == "sized: 128 units for 1,000 words"
+    assert why["max_steps"].startswith("sized: ") and "epochs" in why["max_steps"]
+    assert why["seed"] == "default"
+
+
+def test_several_files_are_read_and_pairs_held_out_without_dev(capsys):
+    values, why = shown(capsys, *OWN, "--train", "b.en", "b.de")
+    assert values["data.train_source"] == ["a.en", "b.en"]
+    assert values["data.train_target"] == ["a.de", "b.de"]
+    assert values["data.held_out"] == (PAIRS + 10) // 10
+    assert why["held_out"] == "sized: a tenth of the pairs, as no --dev is given"
+
+
+def test_set_and_config_win(capsys, here):
+    (here / "run.yaml").write_text(
+        "training: {max_steps: 70, seed: 3}\ndata.source_language: fr\nmodel_name: dtmt_small\n"
+    )
+    given = "--config", "run.yaml", "--set", "training.seed=5", "data.max_length=33"
+    values, why = shown(capsys, *OWN, *given)
+    assert values["training.max_steps"] == 70 and why["max_steps"] == "run.yaml"
+    assert values["training.warmup_updates"] == 3
+    assert values["training.seed"] == 5 and values["data.max_length"] == 33
+    assert values["data.source_language"] == "en"  # an option comes before a file
+    assert values["model_name"] == "dtmt_small" and why["model_name"] == ""
+    assert shown(capsys, *OWN, "--model", "dtmt_tied")[0]["model_name"] == "dtmt_tied"
+
+
+def test_what_is_shown_makes_the_same_settings_again(capsys, here):
+    args = [*OWN, "--dev", "b.en", "b.de", "--set", "data.reverse=true"]
+    first = shown(capsys, *args)[0]
+    assert train.command([*args, "--show-config"]) == 0
+    (here / "run.yaml").write_text(capsys.readouterr().out)
+    assert shown(capsys, "--config", "run.yaml")[0] == first
+
+
+@pytest.mark.parametrize("more", [[], ["data.reverse=true", "data.joint_vocabulary=false",
+                                       "data.source_vocab_size=77"]])  # fmt: skip
+def test_a_run_that_has_begun_keeps_its_sizes_though_the_text_grows(capsys, here, more):
+    args = [*OWN, "--name", "mine", *(["--set", *more] if more else [])]
+    record = begun(capsys, *args)
+    save(record, here / "runs/custom/mine")
+    before = shown(capsys, *args)
+    write("a", 100 * PAIRS)
+    assert shown(capsys, *args) == before
+    assert begun(capsys, *args) == record
+    anew = shown(capsys, *args, "--restart")[0]
+    assert anew["training.max_steps"] > 2 * before[0]["training.max_steps"]
+    other = shown(capsys, *args[:-1], "x" if not more else args[-1])[0]
+    assert (other["training.max_steps"] == anew["training.max_steps"]) is not bool(more)
+
+
+def test_a_run_that_has_not_begun_or_is_damaged_is_sized(capsys, here):
+    args = [*OWN, "--name", "mine"]
+    save(begun(capsys, *args), here / "runs/custom/mine")
+    former = shown(capsys, *args)
+    write("a", 100 * PAIRS)
+    (here / "runs/custom/mine/train/experiment.json").write_text("{")
+    assert shown(capsys, *args) != former
+
+
+def test_a_run_without_a_name_has_that_of_its_languages(capsys, here):
+    save(begun(capsys, *OWN), here / "runs/custom/en-de")
+    before = shown(capsys, *OWN)
+    write("a", 100 * PAIRS)
+    assert shown(capsys, *OWN) == before
+    assert read_settings(here / "runs/custom/en-de/train/experiment.json")
+
+
+def test_a_run_begins_with_the_preset_of_another(capsys, here):
+    other = begun(capsys, *OWN, "--model", "dtmt_small")
+    save(other, here / "runs/custom/general")
+    values, why = shown(capsys, *OWN, "--init-from", "general", "--name", "captions")
+    assert values["model_name"] == "dtmt_small"
+    assert why["model_name"] == "sized: that of --init-from general"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pieces"),
+    [
+        (["--dev", "b.en", "b.de"], ["--dev goes with --train SOURCE TARGET"]),
+        (["--to", "de"], ["--to goes with --train"]),
+        (OWN[:-2], ["--to is missing", "a.de"]),
+        (["--train", "a.en", "a.de", "--to", "de"], ["--from is missing", "a.en"]),
+        ([*OWN[:-1], "xx"], ["data.target_language", "'xx'"]),
+        ([*OWN[:-1], "German"], ["Did you mean 'de'?"]),
+        ([*OWN, "--task", "multi30k_ende"], ["--task names 'multi30k_ende'", "text of your own"]),
+        (["--train", "a.en", "b.de", *OWN[3:]], ["a.en has 200 lines and b.de 10"]),
+        (["--train", "a.en", "no.de", *OWN[3:]], ["no.de was not found"]),
+        (["--train", "empty", "empty", *OWN[3:]], ["empty and empty are empty"]),
+        (["--train", "blank", "blank", *OWN[3:]], ["blank, blank hold no words"]),
+        ([*OWN, "--model", "dtmt5"], ["Unknown model 'dtmt5'"]),
+        ([*OWN, "--set", "training.learning_rate=1"], ["training.schedule=dtmt"]),
+        ([*OWN, "--name", "a/b"], ["plain name"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_mistakes_are_told_before_any_work(here, arguments, pieces):
+    (here / "empty").write_bytes(b"")
+    (here / "blank").write_bytes(b"\n \n")
+    said = refused(*arguments)
+    for piece in pieces:
+        assert piece in said
+
+
+def test_a_file_that_names_another_task_is_refused_unless_custom_is_asked_for(here, capsys):
+    (here / "run.yaml").write_text("task: multi30k_ende\n")
+    assert "--config names 'multi30k_ende'" in refused(*OWN, "--config", "run.yaml")
+    values, _ = shown(capsys, *OWN, "--config", "run.yaml", "--task", "custom")
+    assert values["task"] == "custom"

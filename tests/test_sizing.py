@@ -1,0 +1,141 @@
+"""Settings sized from a text: sound over all sizes, and around what the user set."""
+
+import dataclasses
+import math
+
+import pytest
+
+from dtmt_tf.config import DataConfig, TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import SECTIONS, resolve
+from dtmt_tf.models import MODELS
+from dtmt_tf.sizing import RULES, TextFacts, preset, size
+from dtmt_tf.tasks import TASKS
+
+PAIRS = [1, 3, 10, 100, 300, 1000, 3000, 10_000, 29_000, 162_190, 10**6, 4_500_000, 36 * 10**6]
+
+
+def facts(pairs, **changes):
+    found = TextFacts(pairs, words=7 * pairs, alphabet=90, longest=24, has_validation=True,
+                      has_bfloat16=True)  # fmt: skip
+    return dataclasses.replace(found, **changes)
+
+
+def sized(found, *given):
+    """The settings that come of sizes and `--set`, and which of them are sized."""
+    task, base = TASKS["custom"], MODELS["dtmt_tiny"]
+    experiment, origins = resolve(task, "dtmt_tiny", base, given)
+    values = {
+        f"{name}.{item.name}": getattr(getattr(experiment, name), item.name)
+        for name in SECTIONS
+        for item in dataclasses.fields(getattr(experiment, name))
+    }
+    sizes = size(found, values, frozenset(text.partition("=")[0] for text in given))
+    changes = [(name, one.value, one.reason) for name, one in sizes.items()]
+    experiment, origins = resolve(task, "dtmt_tiny", base, given, sized=changes)
+    assert all(origins[name] == one.reason and one.reason for name, one in sizes.items())
+    return experiment, sizes
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_of_a_text_of_any_size_the_settings_are_sound(pairs):
+    experiment, sizes = sized(facts(pairs))  # in their ranges, or resolving raises
+    data, training = experiment.data, experiment.training
+    assert training.warmup_updates <= max(1, training.max_steps / 10)
+    assert training.warmup_updates <= training.decay_start_updates < training.max_steps
+    assert training.decay_end_updates == training.max_steps
+    assert training.final_learning_rate < training.peak_learning_rate
+    updates_an_epoch = 1.75 * 7 * pairs / data.max_tokens_per_batch + 12
+    assert 3.9 <= training.max_steps / updates_an_epoch <= 75
+    assert 9 <= training.max_steps / training.validation_steps <= 10 or (
+        training.validation_steps == 5000
+    )
+    assert 2 * training.patience >= training.max_steps / training.validation_steps
+    assert 1 / (1 - training.ema_decay) <= training.max_steps / 4
+    assert data.source_vocab_size <= 32_000
+    assert set(sizes) == set(RULES) - {"data.held_out", "data.character_coverage"}
+
+
+def test_what_should_grow_with_the_text_does():
+    found = [sized(facts(pairs))[0] for pairs in PAIRS]
+    for grows in (
+        lambda e: e.data.source_vocab_size,
+        lambda e: e.data.max_tokens_per_batch,
+        lambda e: e.training.max_steps,
+        lambda e: e.training.warmup_updates,
+        lambda e: e.training.validation_steps,
+        lambda e: e.training.ema_decay,
+        lambda e: -e.training.embedding_dropout_rate,
+        lambda e: -e.training.label_smoothing,
+    ):
+        values = [grows(experiment) for experiment in found]
+        assert values == sorted(values) and values[0] < values[-1]
+    units = [MODELS[preset(facts(pairs)).value].units for pairs in PAIRS]
+    assert units == sorted(units) and units[0] < units[-1]
+
+
+def test_the_recipes_it_is_drawn_from_are_near():
+    """Multi30k: 29,000 pairs of 11.5 words. Tatoeba: 162,190 of 6.5."""
+    captions = sized(facts(29_000, words=334_000))[0]
+    assert captions.data.source_vocab_size == pytest.approx(6000, rel=0.05)
+    assert captions.data.max_tokens_per_batch == 1280
+    assert captions.training.max_steps == pytest.approx(7800, rel=0.25)  # recipe G
+    assert captions.training.peak_learning_rate == 2.4e-3
+    everyday = sized(facts(162_190, words=1_048_000))[0]
+    assert everyday.data.max_tokens_per_batch == pytest.approx(2560, rel=0.15)
+    assert everyday.training.max_steps == pytest.approx(10_000, rel=0.3)
+
+
+def test_what_is_set_stays_and_the_rest_is_sized_to_fit():
+    experiment, sizes = sized(
+        facts(3000), "training.max_steps=600", "data.max_tokens_per_batch=2000"
+    )
+    training = experiment.training
+    assert training.max_steps == 600 and experiment.data.max_tokens_per_batch == 2000
+    assert not {"training.max_steps", "data.max_tokens_per_batch"} & set(sizes)
+    assert training.warmup_updates == 30 and training.decay_end_updates == 600
+    assert training.validation_steps == 60 and training.peak_learning_rate == 2.4e-3
+    long = sized(facts(3000), "training.warmup_updates=9000")[0].training
+    assert long.warmup_updates == long.decay_start_updates == 9000 < long.decay_end_updates
+
+
+def test_batches_of_sentences_and_accumulation_count():
+    plain = sized(facts(100_000))[0].training
+    four = sized(facts(100_000), "training.accumulation_steps=4")[0].training
+    assert four.max_steps == pytest.approx(plain.max_steps / 4, rel=0.1)
+    sentences = sized(facts(100_000), "data.sentences_per_batch=100")[0].training
+    epochs = 480 / 700_000**0.25
+    assert sentences.max_steps == pytest.approx(1000 * epochs, rel=0.1)
+
+
+def test_another_schedule_is_left_alone_and_settings_of_one_are_not_ignored():
+    experiment, sizes = sized(facts(3000), "training.schedule=dtmt", "training.learning_rate=2e-4")
+    assert experiment.training.schedule == "dtmt"
+    assert "training.warmup_updates" not in sizes and "training.max_steps" in sizes
+    with pytest.raises(UserError, match=r"training.learning_rate .* training.schedule=dtmt"):
+        sized(facts(3000), "training.learning_rate=2e-4")
+
+
+def test_pairs_are_held_out_if_none_are_for_validation():
+    for pairs, held_out in ((5, 0), (3000, 300), (10**6, 1000)):
+        assert sized(facts(pairs, has_validation=False))[0].data.held_out == held_out
+    assert sized(facts(3000))[0].data.held_out == DataConfig().held_out == 0
+
+
+def test_alphabet_length_and_processor_count():
+    chinese, sizes = sized(facts(23_000, alphabet=3000))
+    assert chinese.data.character_coverage == 0.9995 and "3,000" in sizes[
+        "data.character_coverage"
+    ].reason  # fmt: skip
+    others = sized(facts(23_000))[0].data.source_vocab_size
+    assert math.isclose(chinese.data.source_vocab_size, others + 2910, abs_tol=50)
+    for longest, most in ((3, 40), (24, 50), (70, 140), (900, 256)):
+        assert sized(facts(3000, longest=longest))[0].data.max_length == most
+    for has, precision in ((True, "bfloat16"), (False, "float32")):
+        assert sized(facts(3000, has_bfloat16=has))[0].training.precision == precision
+
+
+def test_each_rule_says_where_it_comes_from_and_names_a_setting():
+    fields = {f"data.{item.name}" for item in dataclasses.fields(DataConfig)}
+    fields |= {f"training.{item.name}" for item in dataclasses.fields(TrainingConfig)}
+    assert set(RULES) <= fields
