@@ -8,7 +8,6 @@ An experiment is a task, a model and six sections. Tasks give `data`, `training`
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -383,23 +382,3 @@ class Task:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     files: tuple[RemoteFile, ...] = ()
     unavailable: str = ""  # why the corpus can not be fetched, and what to do
-
-
-def as_override(value: Any) -> str:
-    """Returns a setting's value, as JSON has it, in the form that `--set` reads."""
-    if isinstance(value, list):
-        return ",".join(value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
-    rows = []
-    sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
-    for section in sections:
-        names = {**old.get(section, {}), **new.get(section, {})}
-        for name in names:
-            before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)
-            if before != after:
-                rows.append(f"{section}.{name}: {before} -> {after}")
-    return rows

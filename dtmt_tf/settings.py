@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -149,3 +149,23 @@ class Section:
             require(
                 not problem, f"`{self.section}.{item.name}` should be {problem}. Received: {shown}."
             )
+
+
+def as_override(value: Any) -> str:
+    """Returns a setting's value, as JSON has it, in the form that `--set` reads."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
+    rows = []
+    sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
+    for section in sections:
+        names = {**old.get(section, {}), **new.get(section, {})}
+        for name in names:
+            before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)
+            if before != after:
+                rows.append(f"{section}.{name}: {before} -> {after}")
+    return rows

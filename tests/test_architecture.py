@@ -36,7 +36,7 @@ ALLOWED = {
     "decoding": {"config", "errors", "machine", "resumable_lines"},
     "translator": {"decoding", "errors", "languages", "quiet", "startup"},
     "training": {
-        *("config", "errors", "files", "models", "data"),
+        *("config", "errors", "files", "models", "data", "settings"),
         *("layers:SeedStream", "cells:products_in"),
     },
     "evaluation": {"config", "errors", "files", "languages", "text", "decoding"},

@@ -3,9 +3,10 @@ import json
 
 import pytest
 
-from dtmt_tf.config import DecodingConfig, EvaluationConfig, differences
+from dtmt_tf.config import DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import LATER, SECTIONS, defaults, from_dict, show, to_dict
+from dtmt_tf.settings import differences
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
 # The other direction.

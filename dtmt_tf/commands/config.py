@@ -13,9 +13,8 @@ from typing import Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.config import as_override, differences
 from dtmt_tf.errors import UserError
-from dtmt_tf.settings import Section, about
+from dtmt_tf.settings import Section, about, as_override, differences
 from dtmt_tf.settings_file import read_settings_file
 
 COLUMNS = "| setting | default | values | meaning |\n| --- | --- | --- | --- |"

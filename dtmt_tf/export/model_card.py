@@ -10,9 +10,9 @@ from pathlib import PurePath
 from string import Template
 from typing import Any
 
-from dtmt_tf.config import DecodingConfig, ExportConfig, as_override
+from dtmt_tf.config import DecodingConfig, ExportConfig
 from dtmt_tf.export.signatures import SIGNATURES
-from dtmt_tf.settings import about
+from dtmt_tf.settings import about, as_override
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"

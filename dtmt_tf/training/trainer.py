@@ -14,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from dtmt_tf.config import UNK_ID, TrainingConfig, differences
+from dtmt_tf.config import UNK_ID, TrainingConfig
 from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
+from dtmt_tf.settings import differences
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite

@@ -5,7 +5,7 @@ BLEU is the paper's: mean of five NIST Chinese-English sets, in Table 5 WMT14 En
 
 from __future__ import annotations
 
-from dtmt_tf.config import as_override
+from dtmt_tf.settings import as_override
 from dtmt_tf.tasks import TASKS
 from pipelines.papers.paper import Paper, Row, Settings, Table
 
