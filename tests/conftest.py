@@ -14,6 +14,8 @@ import tensorflow as tf  # noqa: E402
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
 )
+# the graph optimiser takes a third of the time of a graph that runs a few times
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,16 +25,6 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder / "dtmt_tf"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plain_graphs(request):
-    """Leaves out TensorFlow's graph optimiser: a graph that runs a few times is not worth it.
-
-    It takes a third of the time of each small training. One is longer.
-    """
-    plain = request.path.name != "test_short_training.py"
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": plain})
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
     python -m tests.end_to_end.crashes
     python -m tests.end_to_end.crashes --commands train evaluate --errors KILL EIO --step 3
+    python -m tests.end_to_end.crashes --first-and-last
 
 A command is run in a fork of a process that has the libraries loaded, on a copy of a folder that is
 as it should be before, with one call of `tests/faults.py` failing. Asked of each:
@@ -10,7 +11,9 @@ as it should be before, with one call of `tests/faults.py` failing. Asked of eac
 - No checkpoint that was sound before is lost to what failed.
 - The same command, given again, ends well, and its result is what it is where nothing fails.
 
-The model is tiny and TensorFlow's functions are not compiled, so that a command takes seconds.
+The model is tiny and TensorFlow's functions are not compiled, so that a command takes seconds. With
+`--first-and-last`, of calls in a row that do the same to one file (a checkpoint is written in 329)
+the first and the last fail alone.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +54,9 @@ SETTINGS = [
     *("model.model_dim=4", "model.filter_dim=4", "model.num_heads=1"),
     *("model.encoder_layers=1", "model.decoder_layers=1"),
 ]
+
+
+RANDOM = re.compile(r"\.[0-9a-f]{16}\.partial$|incomplete\.[^/]*|-[0-9]{10}\.[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -262,8 +269,28 @@ def check(name: str, before: Path, folder: Path, fault: Fault, expected: Any) ->
     return first, ""
 
 
+def ends_of_rows(lines: list[str]) -> list[int]:
+    """Returns the numbers of the first and the last of calls in a row that do the same to a file.
+
+    Args:
+        lines: Of the log of `faults`: number, call, path. Parts of a name that are drawn are the
+            same to it.
+    """
+    split = [line.split(" ", 2) for line in lines]
+    same = [(call, RANDOM.sub("", path)) for _, call, path in split]
+    edges = [k for k in range(1, len(same)) if same[k] != same[k - 1]]
+    return sorted({int(split[k][0]) for edge in [0, *edges, len(same)]
+                   for k in (edge - 1, edge) if 0 <= k < len(same)})  # fmt: skip
+
+
 def crash(
-    names: list[str], errors: list[str], step: int, first: int, most: int, top: Path
+    names: list[str],
+    errors: list[str],
+    step: int,
+    first: int,
+    most: int,
+    top: Path,
+    log: Path | None = None,
 ) -> dict[str, Found]:
     """Runs commands with faults; returns what was found of each.
 
@@ -274,6 +301,7 @@ def crash(
         first: The first call that fails.
         most: Calls of each command and error that fail, at most.
         top: A folder for all.
+        log: With it, the first and the last of calls in a row fail: where calls are logged.
     """
     starts = snapshots(top, {name: COMMANDS[name].after for name in names})
     found = {}
@@ -288,9 +316,13 @@ def crash(
         for error in errors:
             shutil.rmtree(folder)
             shutil.copytree(starts[name], folder, symlinks=True)
+            if log:
+                os.truncate(log, 0)
             seen.calls[error] = ended(name, folder, Fault(error)).calls
-            numbers_ = range(first, seen.calls[error] + 1, step)
-            for number in list(numbers_)[:most]:
+            tried = list(range(1, seen.calls[error] + 1))
+            if log:
+                tried = ends_of_rows(log.read_text("utf-8").splitlines())
+            for number in tried[first - 1 :: step][:most]:
                 end, wrong = check(name, starts[name], folder, Fault(error, number), expected)
                 seen.tried[error] += 1
                 seen.codes[f"{error} {end.code}"] += 1
@@ -319,11 +351,15 @@ def main() -> int:
     parser.add_argument("--step", type=int, default=1, help="calls between those that fail")
     parser.add_argument("--first", type=int, default=1, help="the first that fails")
     parser.add_argument("--most", type=int, default=10**6, help="calls of each, at most")
+    parser.add_argument("--first-and-last", action="store_true", help="of calls in a row")
     parser.add_argument("--json", type=Path, help="write what was found there")
     options = parser.parse_args()
     if "faults.so" not in os.environ.get("LD_PRELOAD", ""):
         command = [sys.executable, "-m", "tests.end_to_end.crashes", *sys.argv[1:]]
-        return subprocess.run(command, env=faults.environment(), cwd=ROOT).returncode
+        with tempfile.NamedTemporaryFile() as file:
+            log = Path(file.name) if options.first_and_last else None
+            environment = faults.environment(log=log)
+            return subprocess.run(command, env=environment, cwd=ROOT).returncode
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crashes-") as folder:
         found = crash(
@@ -333,6 +369,7 @@ def main() -> int:
             options.first,
             options.most,
             Path(folder).resolve(),
+            Path(os.environ["DTMT_FAULTS_LOG"]) if options.first_and_last else None,
         )
     tried = sum(sum(each.tried.values()) for each in found.values())
     wrong = [line for each in found.values() for line in each.wrong]

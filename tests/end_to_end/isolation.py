@@ -97,13 +97,14 @@ def _is_replaced(name: str, now: set[str]) -> bool:
 
 def isolate(pairs: int, seed: int, top: Path) -> tuple[Counter, list[str]]:
     """Runs so many random pairs; returns how they ended, and what was wrong."""
-    starts = snapshots(top, {name: after for name, after in STATES.items()})
-    reference = trained(starts["done"])
     draw = random.Random(seed)
+    drawn = [(draw.choice(list(STATES)), draw.choices(list(COMMANDS), k=2)) for _ in range(pairs)]
+    needed = {name: STATES[name] for name, _ in drawn} | {"trained": ("train",)}
+    starts = snapshots(top, needed)
+    reference = trained(starts["trained"])
     codes: Counter = Counter()
     wrong = []
-    for k in range(pairs):
-        state, names = draw.choice(list(STATES)), draw.choices(list(COMMANDS), k=2)
+    for k, (state, names) in enumerate(drawn):
         folder = top / "work"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(starts[state], folder, symlinks=True)

@@ -2,6 +2,7 @@
 
     python -m tests.end_to_end.killing --ends 20 --signal KILL
     python -m tests.end_to_end.killing --ends 20 --signal HUP
+    python -m tests.end_to_end.killing --ends 20 --signal KILL HUP      one after the other
 
 Dropout, accumulation and the moving average of the weights are on. Each start is the command
 `train` in a process of its own, a fork of this one, which has the libraries loaded. It sends itself
@@ -31,7 +32,8 @@ import numpy as np
 from dtmt_tf import startup
 from dtmt_tf.commands import common, train
 from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep
-from tests.end_to_end.conftest import ROOT, numbers
+from tests.end_to_end.conftest import ROOT
+from tests.end_to_end.conftest import numbers as sentences
 
 EVERY = 4  # updates between checkpoints
 SETTINGS = [
@@ -107,7 +109,7 @@ class Training:
         self.checkpoints = CheckpointFolder(self.run / "train" / "checkpoints", 2, 5)
         self.starts: list[Start] = []
         settings = [*SETTINGS, *MODELS[model], f"training.max_steps={steps}"]
-        pairs = numbers(400, 1, set())
+        pairs = sentences(400, 1, set())
         for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
             path = folder / f"train.{side}"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -212,11 +214,12 @@ def _prepare(end: End) -> None:
         np.savez = save_or_end
 
 
-def draw_ends(count: int, number: int, seed: int) -> list[End]:
+def draw_ends(count: int, numbers: list[int], seed: int) -> list[End]:
     """Draws where to end. Every fifth is while it starts; none is so late that it would be done."""
     draw = random.Random(seed)
     ends = []
     for k in range(count):
+        number = numbers[k % len(numbers)]
         if k % 5 == 3:
             ends.append(End("starting", 1, number))
         elif k % 2:
@@ -241,15 +244,16 @@ def main() -> int:
     """Prints the starts, and whether both trainings are the same."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ends", type=int, default=20)
-    parser.add_argument("--signal", choices=["KILL", "HUP", "TERM", "INT"], default="KILL")
+    signals = ["KILL", "HUP", "TERM", "INT"]
+    parser.add_argument("--signal", nargs="+", choices=signals, default=["KILL"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", choices=MODELS, default="dtmt_tiny")
     parser.add_argument("--json", type=Path, help="write what was seen there")
     options = parser.parse_args()
     os.chdir(ROOT)
     startup.start_tensorflow = lambda *_, **__: None  # the environment is set
-    number = int(signal.Signals[f"SIG{options.signal}"])
-    ends = draw_ends(options.ends, number, options.seed)
+    numbers = [int(signal.Signals[f"SIG{name}"]) for name in options.signal]
+    ends = draw_ends(options.ends, numbers, options.seed)
     with tempfile.TemporaryDirectory() as folder:
         alone, ended = end_and_compare(Path(folder), options.model, ends)
         left = sorted(path.name for path in ended.checkpoints.folder.iterdir())
@@ -264,7 +268,7 @@ def main() -> int:
             f" {start.seconds:>8.1f}"
         )
     print(
-        f"\n{len(ends)} ends by SIG{options.signal}, "
+        f"\n{len(ends)} ends by SIG{' and SIG'.join(options.signal)}, "
         f"{sum(start.torn for start in ended.starts)} left a half-written checkpoint\n"
         f"SHA-256 of the last state, left alone:   {digests[0]}\n"
         f"                           and ended:    {digests[1]}"

@@ -3,7 +3,8 @@
 import json
 import re
 
-from dtmt_tf.runs import Run
+from dtmt_tf.decoding import translate_lines
+from dtmt_tf.runs import Run, best_model, translate_function
 from pipelines.papers import reproduce
 from tests.end_to_end.conftest import run
 
@@ -63,6 +64,16 @@ def test_translate_reads_and_writes_files(workshop, here, tmp_path):
     result = here("translate", *workshop.arguments, source, "-o", out)
     assert result.returncode == 0, result.stderr
     assert lines_of(out) == lines_of(workshop.run_folder / "train" / "test.txt")
+
+
+def test_much_padding_changes_no_translation(workshop):
+    opened = Run.open(workshop.run_folder, None, workshop.folder)
+    translate = translate_function(opened, best_model(opened)[0])
+    lines = [line for line in lines_of(workshop.folder / "test.source") if len(line) < 5][:30]
+    alone, _ = translate_lines(lines, translate, 1)
+    beside, _ = translate_lines([*lines, "7" * 39], translate, len(lines) + 1)
+    same = sum(a == b for a, b in zip(alone, beside[:-1], strict=True))
+    assert len(lines) > 20 and same >= len(lines) - 1  # a tie may fall the other way
 
 
 def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):

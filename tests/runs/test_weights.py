@@ -65,7 +65,7 @@ def test_a_model_that_shares_nothing_is_refused(source):
 
 def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
     caplog.set_level("INFO")
-    settings = ("training.max_steps=2", "training.validation_steps=1", "data.source_vocab_size=40")
+    settings = ("training.max_steps=1", "training.validation_steps=1", "data.source_vocab_size=40")
     strategy = make_strategy(False, ["CPU:0"])
     run = beginner(source, "tuned", *settings)
     assert Session(run, strategy).train().exit_code == 0

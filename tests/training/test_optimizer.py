@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.training import TrainingStep
 from tests.reference import numpy_dtmt as ref
-from tests.training.test_step import DTMT, PLAIN, batches, forced_gradients
+from tests.training.test_step import PLAIN, TRANSFORMER, batches, forced_gradients
 from tests.training.toy_trainer import TRAINING, make_trainer, weights_of
 
 ADADELTA = dataclasses.replace(
@@ -24,7 +24,7 @@ ADADELTA = dataclasses.replace(
 def step_of(training):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
-        model = DTMT.build(40, 40, training)
+        model = TRANSFORMER.build(40, 40, training)
     return TrainingStep(model, training, strategy)
 
 

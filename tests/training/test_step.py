@@ -27,7 +27,7 @@ DROPPING = dataclasses.replace(
     PLAIN, embedding_dropout_rate=0.2, output_dropout_rate=0.3, candidate_dropout_rate=0.1
 )
 DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
-TRANSFORMER = TransformerConfig(16, 16, 4, 1, 1)
+TRANSFORMER = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the step alone is tested
 ROWS = (5, 3, 1, 4)  # ragged: fewer rows than slices, odd numbers
 
 
@@ -42,7 +42,7 @@ def batches():
 
 
 @functools.cache  # several tests compare with the same
-def train(devices, training, repeats=1, model=DTMT):
+def train(devices, training, repeats=1, model=TRANSFORMER):
     strategy = make_strategy(multiworker=False, devices=list(devices))
     with strategy.scope():
         built = model.build(40, 40, training)
@@ -52,7 +52,7 @@ def train(devices, training, repeats=1, model=DTMT):
     return weights, updates
 
 
-def divided(training, devices, steps, model=DTMT):
+def divided(training, devices, steps, model=TRANSFORMER):
     names = tuple(f"CPU:{k}" for k in range(devices))
     training = dataclasses.replace(training, accumulation_steps=steps)
     return train(names, training, repeats=5, model=model)
@@ -129,7 +129,7 @@ def forced_gradients(model, source, target):
 
 def test_bfloat16_products_train_alike():
     rounded = dataclasses.replace(PLAIN, precision="bfloat16")
-    (_, updates), (_, others) = divided(PLAIN, 1, 1), divided(rounded, 1, 1)
+    (_, updates), (_, others) = (divided(each, 1, 1, DTMT) for each in (PLAIN, rounded))
     for update, other in zip(updates, others, strict=True):
         difference = np.abs(other.gradient_norms - update.gradient_norms)
         assert 0 < difference.max() < 0.05 * np.max(update.gradient_norms)
