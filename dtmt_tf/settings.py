@@ -151,6 +151,11 @@ class Section:
             )
 
 
+def is_built_in(origin: str) -> bool:
+    """Whether a value comes from a default, a task or a preset, and not from the user."""
+    return origin == "default" or origin.startswith(("task ", "model "))
+
+
 def as_override(value: Any) -> str:
     """Returns a setting's value, as JSON has it, in the form that `--set` reads."""
     if isinstance(value, list):

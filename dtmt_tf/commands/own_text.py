@@ -12,6 +12,7 @@ from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
+from dtmt_tf.settings import is_built_in
 from dtmt_tf.settings_file import MODEL_NAME, SettingsFile
 from dtmt_tf.sizing import SIZED, Sized, preset, size
 
@@ -131,9 +132,8 @@ def _sized(
 
     places = common.data_dir(args), common.cache_dir()
     facts = text_facts(plain.data, task, *places, multiplies_bfloat16())
-    ours = "default", f"task {task.name}", f"model {plain.model_name}"
     _, as_given = _as_given(plain, origins)
-    given = frozenset(key for key, origin in as_given.items() if origin not in ours)
+    given = frozenset(key for key, origin in as_given.items() if not is_built_in(origin))
     sized = size(facts, {key: _value(plain, key) for key in origins}, given)
     model = _preset_of_other(args) or preset(facts)
     return _Sizes(

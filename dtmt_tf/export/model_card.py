@@ -12,7 +12,7 @@ from typing import Any
 
 from dtmt_tf.config import DecodingConfig, ExportConfig
 from dtmt_tf.export.signatures import SIGNATURES
-from dtmt_tf.settings import about, as_override
+from dtmt_tf.settings import about, as_override, is_built_in
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
@@ -49,7 +49,8 @@ def model_card(
         The card. `scores` gives for each split whether they are `of_this_model`: of the same
         weights, searched in the same way.
     """
-    settings, origins = experiment["settings"], experiment["origins"]
+    settings = experiment["settings"]
+    origins = {key: text for key, text in experiment["origins"].items() if key != "model_name"}
     data = settings["data"]
     search = _search(settings["decoding"])
     values = {
@@ -144,7 +145,7 @@ def _command(
     given = [
         f"{_as_given(key, data) if data['reverse'] else key}={as_override(values[key])}"
         for key, origin in origins.items()
-        if origin == "--set"
+        if not is_built_in(origin)
     ]
     return shlex.join(command + (["--set", *given] if given else []))
 

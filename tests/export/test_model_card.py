@@ -131,6 +131,21 @@ def test_settings_are_listed_that_are_not_the_tasks_own():
     assert "Settings that differ" not in section(card_of(experiment_of()), "How it was trained")
 
 
+def test_the_command_has_what_options_files_and_sizes_set():
+    experiment = experiment_of("training.max_steps=7", "data.max_length=9", "training.seed=3")
+    experiment["origins"] |= {
+        "model_name": "sized: 8 units for 10 words",
+        "training.max_steps": "sized: 3 epochs",
+        "data.max_length": "run.yaml",
+    }
+    card = card_of(experiment)
+    assert card["command"].endswith(
+        "--model toy8 --name mine --set data.max_length=9 training.seed=3 training.max_steps=7"
+    )
+    assert "model_name" not in card["settings"]
+    assert "| `training.max_steps` | `7` | sized: 3 epochs |\n" in card_text(card)
+
+
 def test_an_ensembles_card_names_its_members_and_no_seed():
     card = card_of(experiment_of("training.max_steps=7") | {"members": ["a", "b c"]})
     assert card["command"] == "python pipelines/ensemble.py --task toy --name mine a 'b c'"
