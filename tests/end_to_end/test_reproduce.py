@@ -19,7 +19,7 @@ from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
 
 pytestmark = pytest.mark.slow
 
-UPDATES = 120
+UPDATES = 40
 ROWS = {"gru0": "ShallowRNMT: GRU", "lgru0": "ShallowRNMT: L-GRU"}
 
 
@@ -39,7 +39,7 @@ def shop(tmp_path_factory):
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             settings.append(f"data.{split}_{side}={path}")
     settings += [text for text in SETTINGS if "max_steps" not in text]
-    settings += ["training.validation_steps=120", "decoding.beam_size=1", "model.units=16",
+    settings += [f"training.validation_steps={UPDATES}", "decoding.beam_size=1", "model.units=16",
                  "model.embedding_dim=16"]  # fmt: skip
     report = folder / "RESULTS.md"
     report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
@@ -73,7 +73,7 @@ def test_ctrl_c_saves_the_row_and_the_same_command_goes_on(shop):
     assert "Traceback" not in errors
     assert finished.returncode == 0, finished.stderr
     assert re.search(r"resuming after update \d+", finished.stderr)
-    assert "Row 2 of 2: lgru0, seed 1: 120 updates" in finished.stderr
+    assert "Row 2 of 2: lgru0, seed 1: 40 updates" in finished.stderr
 
 
 def test_a_record_says_what_was_run_and_what_came_out(shop):

@@ -68,15 +68,8 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
     assert longest - ordinary == 6 * (8 + 16) * (32 - 24) + 6 * 16 * 8 / 32 - 6 * 16 * 8 / 24
 
 
-def test_a_deep_recurrent_model_is_planned_like_any_other(made):
-    deep = experiment("rnn_bideep2x2")
-    measurement = measuring.measure(deep, 1)
-    assert made == [(4, 32, 128, 1)] * 3 + [(5, 24, 120, 1)] * 3
-    # attention: 2 operations for 16 elements of keys and 16 of annotations, with each source word,
-    # and the gradient's twice as many; the initial state: 16 x 8, shared by the sentence's words
-    longest, ordinary = (one.operations for one in measurement.updates)
-    assert longest - ordinary == pytest.approx(6 * 32 * 8 + 6 * 128 * (1 / 32 - 1 / 24), abs=1)
-    text = dry_run(deep)
+def test_a_deep_recurrent_model_is_planned_like_any_other():
+    text = dry_run(experiment("rnn_bideep2x2"))
     assert "wmt14_ende, rnn_bideep2x2" in text and "attention, all steps" in text
 
 
@@ -121,7 +114,7 @@ def test_hours_follow_from_updates_words_and_rates():
 
 
 def test_a_batch_of_sentences_is_planned_by_sentences(made):
-    sentences = experiment("dtmt1", "data.sentences_per_batch=3")
+    sentences = experiment("transformer_tiny", "data.sentences_per_batch=3")
     measurement = measuring.measure(sentences, 1)
     assert [(one.sentences, one.length) for one in measurement.updates] == [(3, 32), (3, 24)]
     text = measuring.report(sentences, measurement, (10, 100.0))
