@@ -237,6 +237,9 @@ class TrainingConfig(Section):
         at_least=0,
     )
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
+    frozen: tuple[str, ...] = setting(
+        (), "weights that stay as they are, such as encoder/*; * stands for anything"
+    )
     max_bad_steps: int = setting(
         3, "updates in a row, not finite, before going back at half the rate", at_least=1
     )

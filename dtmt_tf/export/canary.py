@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtmt_tf.decoding.faults import is_repetition
 from dtmt_tf.errors import UserError
 
 SCRIPT = Path(__file__).with_name("fresh_process.py")
 LINES_AT_ONCE = 8
 ALLOWED_LOSS = 5.0  # BLEU on few samples, against the version before; more is refused
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}  # memory may be taken
-REPEATED = re.compile(r"(.+?)\1{3,}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,3 @@ class Canary:
                 f"most {ALLOWED_LOSS:g} less is published (--min-bleu sets another bound)"
             )
         return found
-
-
-def is_repetition(text: str) -> bool:
-    """Whether a text is nothing but one string at least four times, blanks aside."""
-    return REPEATED.fullmatch("".join(text.split())) is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.decoding.faults import faults
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score, translate, translate_function
@@ -49,7 +50,7 @@ class RunValidator(Validator):
         perplexity = math.exp(min(nats, LARGEST_EXPONENT))
         scores |= {"cross_entropy": nats, "perplexity": perplexity}
         rows = zip(sources, references, translations, strict=True)
-        return Validation(scores, list(rows)[:NUM_SHOWN])
+        return Validation(scores, list(rows)[:NUM_SHOWN], faults(sources, translations))
 
     def inspect(self) -> Inspection:
         """Looks at gates and attention of the first pairs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 from dtmt_tf.cells import products_in
 from dtmt_tf.config import PAD_ID, TrainingConfig
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint, listed
 from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.training.loss import r_drop_loss, smoothed_cross_entropy
@@ -71,6 +72,7 @@ class TrainingStep:
             self.optimizer = make_optimizer(training)
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
+        self.frozen = frozen_weights(model, training.frozen)
         # rounded once a slice, where they are used at all
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         self.clip_norm = training.clip_norm
@@ -193,9 +195,11 @@ class TrainingStep:
         scale = clip_norm / tf.maximum(norm, clip_norm) / units
         scale = tf.where(finite, scale, 0.0)
         rate = tf.identity(self.optimizer.learning_rate) * factor
+        variables = self.model.trainable_variables
+        moving = [k for k, frozen in enumerate(self.frozen) if not frozen]
         self.optimizer.update(
-            [tf.math.multiply_no_nan(gradient, scale) for gradient in gradients],
-            self.model.trainable_variables,
+            [tf.math.multiply_no_nan(gradients[k], scale) for k in moving],
+            [variables[k] for k in moving],
             tf.where(finite, rate, 0.0),
         )
         return Update(loss / tokens, cross_entropy / tokens, tokens, rate, norms, finite, stops)
@@ -225,13 +229,18 @@ class TrainingStep:
             loss = tf.reduce_sum(losses) / passes
             if alpha:
                 loss += alpha / 2 * tf.reduce_sum(r_drop_loss(*tf.split(logits, 2)))
-        gradients = tape.gradient(loss, self.weights)
+        gradients = [
+            tf.zeros_like(weight) if frozen else tf.convert_to_tensor(gradient)
+            for weight, gradient, frozen in zip(
+                self.weights, tape.gradient(loss, self.weights), self.frozen, strict=True
+            )
+        ]
         return (
             loss,
             tf.reduce_sum(plain) / passes,
             tf.cast(tf.size(losses) / passes, tf.float32),
             tf.cast(tf.shape(target_ids)[0] / passes, tf.float32),
-            [tf.convert_to_tensor(gradient) for gradient in gradients],
+            gradients,
         )
 
 
@@ -240,6 +249,27 @@ def multiplies_bfloat16() -> bool:
     features = Path("/proc/cpuinfo")
     known = features.exists() and not tf.config.list_logical_devices("GPU")
     return not known or "bf16" in features.read_text()
+
+
+def frozen_weights(model: TranslationModel, patterns: Sequence[str]) -> list[bool]:
+    """Returns for each trainable weight whether `training.frozen` names it.
+
+    Names are paths without their first part, which is the kind of model.
+
+    Raises:
+        UserError: If a pattern names no weight, or all of them are named.
+    """
+    paths = [variable.path.partition("/")[2] for variable in model.trainable_variables]
+    for pattern in patterns:
+        if not fnmatch.filter(paths, pattern):
+            raise UserError(
+                f"`training.frozen` names no weight: {pattern!r}. {hint(pattern, paths)}".rstrip()
+                + listed(pattern, paths)
+            )
+    found = [any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns) for path in paths]
+    if all(found):
+        raise UserError("`training.frozen` leaves no weight to train.")
+    return found
 
 
 def load_weights(model: Any, weights: Mapping[str, np.ndarray]) -> None:

@@ -335,7 +335,7 @@ class Trainer:
         entry: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
         if self.validator.scores:
             with self.update.averaged():
-                scores, samples = self.validator.validate()
+                scores, samples, faults = self.validator.validate()
             entry |= scores
             self._record(lambda summaries: summaries.validation(self.step, scores, samples))
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
@@ -345,6 +345,7 @@ class Trainer:
                     f"  reference   {reference}",
                     f"  translation {translation}",
                 ]
+            lines += [f"  warning     {fault}" for fault in faults]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
         self.update.clip_norm = clip_norm(self.training, self.history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -11,6 +12,7 @@ class Validation(NamedTuple):
 
     scores: dict[str, float]  # by name; "bleu" and "cross_entropy" among them
     samples: list[tuple[str, str, str]]  # source, reference, translation
+    faults: Sequence[str] = ()  # of the translations, in words
 
 
 class Inspection(NamedTuple):

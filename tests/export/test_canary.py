@@ -2,7 +2,8 @@
 
 import pytest
 
-from dtmt_tf.export.canary import Canary, is_repetition
+from dtmt_tf.decoding.faults import is_repetition
+from dtmt_tf.export.canary import Canary
 
 PAIRS = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.training import TrainingStep, make_strategy
 from dtmt_tf.training import loss as loss_module
@@ -125,6 +126,38 @@ def forced_gradients(model, source, target):
     return map(
         tf.convert_to_tensor, tape.gradient(loss, [v.value for v in model.trainable_variables])
     )
+
+
+def test_frozen_weights_stay_and_do_not_count_towards_the_norm():
+    frozen = dataclasses.replace(PLAIN, frozen=("encoder/*", "*embedding*"), ema_decay=0.9)
+    strategy = make_strategy(multiworker=False, devices=["CPU:0"])
+    with strategy.scope():
+        model = TRANSFORMER.build(40, 40, frozen)
+    step = TrainingStep(model, frozen, strategy)
+    before = [variable.numpy() for variable in model.trainable_variables]
+    for batch in batches():
+        norms = step(*batch).gradient_norms.numpy()
+    stayed = [
+        np.array_equal(old, new.numpy())
+        for old, new in zip(before, model.trainable_variables, strict=True)
+    ]
+    names = [variable.path.partition("/")[2] for variable in model.trainable_variables]
+    expected = [name.startswith("encoder/") or "embedding" in name for name in names]
+    assert stayed == expected == step.frozen and 0 < sum(expected) < len(expected)
+    np.testing.assert_array_equal(norms == 0, expected)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("encodr/*", r"training.frozen` names no weight: 'encodr/\*'(.|\n)*There are:\n  decoder"),
+        ("*", "leaves no weight to train"),
+    ],
+)
+def test_a_pattern_that_freezes_nothing_or_all_is_refused(pattern, message):
+    model = TRANSFORMER.build(40, 40, PLAIN)
+    with pytest.raises(UserError, match=message):
+        step_module.frozen_weights(model, [pattern])
 
 
 def test_bfloat16_products_train_alike():

@@ -15,6 +15,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.training import (
     OUT_OF_TIME,
     Limits,
+    Validation,
     memory,
 )
 from dtmt_tf.training.stopping import Stop, clip_norm
@@ -33,6 +34,14 @@ def after_one(tmp_path_factory):
         return shutil.copytree(made, folder, dirs_exist_ok=True)
 
     return copy
+
+
+def test_faults_of_translations_are_told_when_they_are_scored(tmp_path, capsys):
+    trainer = make_trainer(tmp_path, SHORT, scores=dict)
+    fault = "3 of 9 translations are empty"
+    trainer.validator.validate = lambda: Validation({"bleu": 1.0}, [], [fault])
+    trainer.run()
+    assert f"bleu 1.00\n  warning     {fault}\n" in capsys.readouterr().err
 
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):

@@ -1,6 +1,7 @@
 """A trainer of a small model on letters, and ways to watch it."""
 
 import dataclasses
+import json
 import os
 import signal
 
@@ -104,11 +105,16 @@ def make_trainer(
         BatchPlan(training_set.lengths, 16, 128, step.slices, training.seed),
         CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
         ToyValidator(scores),
-        settings={"training": dataclasses.asdict(training)} | sections,
-        defaults={"training": dataclasses.asdict(TrainingConfig())},
+        settings={"training": plain(training)} | sections,
+        defaults={"training": plain(TrainingConfig())},
         summaries=Summaries(folder / "tensorboard", built),
         limits=limits or Limits(),
     )
+
+
+def plain(training):
+    """Settings as JSON gives them back."""
+    return json.loads(json.dumps(dataclasses.asdict(training)))
 
 
 def weights_of(trainer):

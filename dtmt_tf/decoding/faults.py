@@ -1,0 +1,39 @@
+"""Faults of translations that need no reference: nothing at all, or the same again and again."""
+
+import re
+from collections.abc import Sequence
+
+WHOLE = re.compile(r"(.+?)\1{3,}", re.DOTALL)
+# of words, as where a sentence goes on without end; or of characters, for languages without blanks
+PART = re.compile(r"(?<!\S)(\S+(?: \S+){0,5})(?: \1){3,}(?!\S)|([^\W\d_]{2,12}?)\2{3,}")
+NOTEWORTHY = 0.1  # share of translations
+
+
+def is_repetition(text: str) -> bool:
+    """Whether a text is nothing but one string at least four times, blanks aside."""
+    return WHOLE.fullmatch("".join(text.split())) is not None
+
+
+def repeats_itself(text: str) -> bool:
+    """Whether somewhere in a text up to six words stand four times in a row, or two letters do."""
+    return PART.search(text) is not None
+
+
+def faults(sources: Sequence[str], translations: Sequence[str]) -> list[str]:
+    """Lists what more than a tenth of the translations have: a line each.
+
+    Args:
+        sources: The sentences; those of nothing are not counted, nor those that repeat themselves.
+        translations: As many.
+    """
+    number = len(sources)
+    pairs = list(zip(sources, translations, strict=True))
+    counts = {
+        "are empty": sum(bool(s.strip()) and not t.strip() for s, t in pairs),
+        "repeat themselves": sum(repeats_itself(t) and not repeats_itself(s) for s, t in pairs),
+    }
+    return [
+        f"{count:,} of {number:,} translations {what}"
+        for what, count in counts.items()
+        if count > NOTEWORTHY * number
+    ]
