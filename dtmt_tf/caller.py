@@ -16,6 +16,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "translate": "translate text with an exported model",
     "evaluate": "score a run, or compare files of translations",
     "contrast": "compare probabilities of correct and of faulty translations",
+    "probe": "tell what a run's encoder knows of a sentence",
     "export": "export a trained run as a SavedModel",
     "verify": "check that an exported model is whole",
     "prepare": "check a corpus and write its training pairs as records",

@@ -118,11 +118,14 @@ def test_help_imports_neither_tensorflow_nor_what_it_needs():
         ["--help"],
         ["train", "--help"],
         ["contrast", "--help"],
+        ["probe", "--help"],
         ["client", "--help"],
     ):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        heavy = {"tensorflow", "keras", "numpy", "requests", "grpc"} & set(done.stderr.split())
+        heavy = {"tensorflow", "keras", "numpy", "requests", "grpc", "sklearn"} & set(
+            done.stderr.split()
+        )
         assert not heavy, arguments

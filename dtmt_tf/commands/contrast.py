@@ -123,7 +123,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.text and (len(args.sets) != 1 or not _is_json(args.sets[0])):
         raise UserError("--text goes with one JSON set.")
     if args.plot:
-        from dtmt_tf.evaluation.contrast_plot import check_format
+        from dtmt_tf.evaluation.picture import check_format
 
         check_format(args.plot)
     for first, second in itertools.combinations(args.sets, 2):

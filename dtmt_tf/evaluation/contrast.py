@@ -6,46 +6,18 @@ Quality with Contrastive Translation Pairs", arXiv:1612.04629.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.contrast_sets import Contrast
 
-Z = 1.959964  # of the normal distribution: 95 % lie within
 LAST = 16  # where the last bin begins, in words
 MEASURES: Mapping[str, Callable[[Contrast], int | None]] = {
     "distance": lambda contrast: contrast.distance,
     "position": lambda contrast: contrast.position,
 }
 Score = tuple[float, int]  # log probability, and of how many sub-words
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How many of some contrasts a model gets right.
-
-    Args:
-        correct: Those that it does.
-        pairs: All of them, positive.
-    """
-
-    correct: int
-    pairs: int
-
-    @property
-    def percent(self) -> float:
-        """The share of those that are right, in percent."""
-        return 100.0 * self.correct / self.pairs
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the share, in percent (Wilson, 1927)."""
-        n, share = self.pairs, self.correct / self.pairs
-        middle = share + Z**2 / (2 * n)
-        half = Z * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
-        low, high = ((middle + sign * half) / (1 + Z**2 / n) for sign in (-1, 1))
-        return 100.0 * max(0.0, low), 100.0 * min(1.0, high)
 
 
 @dataclass(frozen=True)
@@ -148,7 +120,7 @@ def _both(rows: Sequence[tuple[Contrast, bool, bool]]) -> Both:
 
 def _row(name: str, both: Both) -> str:
     cells = [_cell(accuracy) for accuracy in (both.summed, both.by_length)]
-    return f"{name}{both.summed.pairs:>8,}" + "".join(cell.rjust(19) for cell in cells)
+    return f"{name}{both.summed.total:>8,}" + "".join(cell.rjust(19) for cell in cells)
 
 
 def _cell(accuracy: Accuracy) -> str:
@@ -158,7 +130,7 @@ def _cell(accuracy: Accuracy) -> str:
 
 def _plain(both: Both) -> dict[str, object]:
     named = {"log_probability": both.summed, "divided_by_length": both.by_length}
-    return {"pairs": both.summed.pairs} | {
+    return {"pairs": both.summed.total} | {
         name: {
             "correct": accuracy.correct,
             "accuracy": round(accuracy.percent, 3),

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.contrast import OfKind
-from dtmt_tf.files import write_atomically
+from dtmt_tf.evaluation.picture import save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS = (".svg", ".png", ".pdf")
 COLUMNS = 3  # panels in a row
-
-
-def check_format(path: Path) -> None:
-    """Raises a UserError if a picture's name has none of the known ends."""
-    if path.suffix not in FORMATS:
-        raise UserError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
 
 
 def draw(systems: Mapping[str, Mapping[str, OfKind]], path: Path) -> None:
@@ -33,9 +24,7 @@ def draw(systems: Mapping[str, Mapping[str, OfKind]], path: Path) -> None:
         systems: Accuracies by model and type of error.
         path: The picture; its end says which kind.
     """
-    buffer = io.BytesIO()
-    figure_of(systems).savefig(buffer, format=path.suffix[1:])
-    write_atomically(path, buffer.getvalue())
+    save(figure_of(systems), path)
 
 
 def figure_of(systems: Mapping[str, Mapping[str, OfKind]]) -> Figure:

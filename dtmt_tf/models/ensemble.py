@@ -46,6 +46,10 @@ class Ensemble(TranslationModel):
         states = [member.encode(source_ids) for member in self.members]
         return [hidden for hidden, _ in states], [memory for _, memory in states]
 
+    def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
+        """See the base class: those of all members."""
+        return [each for member in self.members for each in member.encodings(source_ids)]
+
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class; the logits are log probabilities."""
         steps = [

@@ -158,12 +158,20 @@ class RecurrenceTransformer(Transformer):
         super().build()
         self.recurrence.build((None, None, self.config.model_dim))
 
+    def recur(self, source_ids: Any, training: bool = False, seeds: Any = None) -> tuple[Any, Any]:
+        """Returns the recurrence encoder's states, `[B, R, O]`, and which count, `[B, R]`."""
+        options = {"training": training, "seeds": seeds}
+        embedded = self.source_embedding(source_ids, None, **options)
+        return self.recurrence(embedded, ops.not_equal(source_ids, PAD_ID), **options)
+
+    def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
+        """See the base class."""
+        return [*super().encodings(source_ids), self.recur(source_ids)]
+
     def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
         """See the base class; the recurrence encoder reads embeddings without signal."""
-        options = {"training": training, "seeds": seeds}
-        annotations, bias = self.read(source_ids, **options)
-        embedded = self.source_embedding(source_ids, None, **options)
-        recurrent = self.recurrence(embedded, ops.not_equal(source_ids, PAD_ID), **options)
+        annotations, bias = self.read(source_ids, training, seeds)
+        recurrent = self.recur(source_ids, training, seeds)
         if self.config.fusion == "columns":
             annotations = ops.concatenate([annotations, recurrent[0]], axis=-1)
         return self.decoder.precompute(annotations, bias, recurrent)

@@ -71,6 +71,10 @@ class RecurrentModel(TranslationModel):
         embedded = self.source_embedding(source_ids, positions, training=training, seeds=seeds)
         return self.encoder(embedded, mask, training=training, seeds=seeds), mask
 
+    def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
+        """See the base class."""
+        return [self.annotate(source_ids)]
+
     def start(self, annotations: Any, mask: Any) -> tuple[list[Any], list[Any]]:
         """Returns the decoder's first states, `[B, H]` each, and its memory of the sources."""
         lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)

@@ -277,6 +277,10 @@ class Transformer(TranslationModel):
         position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
         return {"past": [[empty, empty] for _ in range(layers)], "position": position}, memory
 
+    def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
+        """See the base class."""
+        return [(self.read(source_ids)[0], ops.not_equal(source_ids, PAD_ID))]
+
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class; projects one word and attends to the keys and values of the past."""
         hidden, memory = state

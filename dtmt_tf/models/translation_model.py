@@ -51,6 +51,10 @@ class TranslationModel(keras.Model, abc.ABC):
         """
 
     @abc.abstractmethod
+    def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
+        """Returns each encoder's top: its states `[B, R, H]`, and which count, bool `[B, R]`."""
+
+    @abc.abstractmethod
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """Moves K hypotheses of each sentence by one word.
 

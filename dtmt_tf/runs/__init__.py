@@ -2,6 +2,7 @@
 
 from dtmt_tf.runs.ensembles import unite
 from dtmt_tf.runs.publishing import publish
+from dtmt_tf.runs.representations import represent
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import endpoints, evaluate, score, score_function, translate_function
 from dtmt_tf.runs.session import Session
@@ -14,6 +15,7 @@ __all__ = [
     "endpoints",
     "evaluate",
     "publish",
+    "represent",
     "score",
     "score_function",
     "translate_function",

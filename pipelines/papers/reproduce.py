@@ -355,6 +355,6 @@ def _contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, 
     found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
     kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)))
     return {
-        kind: {name: (both.summed.correct, both.summed.pairs) for name, both in of.bins.items()}
+        kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
         for kind, of in kinds.items()
     }

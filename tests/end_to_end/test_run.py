@@ -146,6 +146,21 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
         assert found[0]["digit"][way]["accuracy"] > 90
 
 
+def test_probe_reads_the_number_of_blocks_from_the_encoder(workshop, here, tmp_path):
+    lines = lines_of(workshop.folder / "train.source")[:260]
+    splits = ["tr"] * 160 + ["va"] * 40 + ["te"] * 60
+    table, out = tmp_path / "sentence_length.txt", tmp_path / "out.json"
+    rows = [
+        f"{split}\t{line.count(' ')}\t{line}\n" for split, line in zip(splits, lines, strict=True)
+    ]
+    table.write_text("".join(rows))
+    result = here("probe", *workshop.arguments, table, "--no-control", "--json", out)
+    assert result.returncode == 0, result.stderr
+    ((name, found),) = json.loads(out.read_text()).items()
+    assert name == str(workshop.run_folder) and found["SeLen"]["sentences"] == 60
+    assert found["SeLen"]["accuracy"] > 80 > found["SeLen"]["majority"] + 20
+
+
 def test_decoding_can_be_changed_after_training_and_nothing_else(workshop, here):
     greedy = here("evaluate", *workshop.arguments, "--split", "validation",
                   "--set", "decoding.beam_size=1")  # fmt: skip

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import contrast, contrast_plot
+from dtmt_tf.evaluation import accuracy, contrast_plot, picture
 from dtmt_tf.evaluation.contrast import Accuracy, accuracies, bin_name, format_accuracies, plain
 from dtmt_tf.evaluation.contrast_sets import Contrast, read_json, read_table
 
@@ -73,7 +73,7 @@ def test_distances_are_binned_and_the_last_bin_is_open():
     found = accuracies(rows, [RIGHT, WRONG, RIGHT, RIGHT, RIGHT, WRONG])["k"]
     assert found.measure == "distance"
     assert {
-        name: (both.summed.correct, both.summed.pairs) for name, both in found.bins.items()
+        name: (both.summed.correct, both.summed.total) for name, both in found.bins.items()
     } == {
         "0-3": (1, 2),
         "4-7": (1, 1),
@@ -208,10 +208,10 @@ def test_a_plot_has_a_line_for_each_model_and_its_intervals(tmp_path):
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert text.startswith("<?xml") and "distance, words" in text
     with pytest.raises(UserError, match=r"a\.doc: a picture's name ends in \.svg, \.png, \.pdf"):
-        contrast_plot.check_format(tmp_path / "a.doc")
+        picture.check_format(tmp_path / "a.doc")
 
 
 def test_the_quantile_is_that_of_the_normal_distribution():
     from statistics import NormalDist
 
-    assert pytest.approx(NormalDist().inv_cdf(0.975), abs=1e-6) == contrast.Z
+    assert pytest.approx(NormalDist().inv_cdf(0.975), abs=1e-6) == accuracy.Z

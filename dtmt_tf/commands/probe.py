@@ -1,0 +1,140 @@
+"""Tells what classifiers can read from a run's sentence representations."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common, lines
+from dtmt_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from dtmt_tf.models import TranslationModel
+    from dtmt_tf.runs import Run
+
+WIDEST = 10_000  # units of a hidden layer
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Probes encoders with files of labelled sentences."""
+    parser = common.run_parser(
+        "dtmt probe",
+        "Tell what a run's encoder knows of a sentence: train a classifier of a property, such as "
+        "the tense, on the mean of the encoder's top states, and test it on other sentences. The "
+        "same classifier also learns random labels; how well it remembers them is the control.",
+        "dtmt probe --task multi30k_ende probing/*.en.txt.gz",
+        "dtmt probe --run runs/a --run runs/b --plot p.svg past_present.en.txt",
+    )
+    parser.add_argument(
+        "tasks",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="SentEval's format: on each line tr, va or te, a label and a sentence in the source "
+        "language, with tabs; plain, .gz or .xz",
+    )
+    parser.add_argument(
+        "--run",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="a run's folder; may be given several times, to compare (default: the run that --task "
+        "and --name name)",
+    )
+    group = parser.add_argument_group("classifier")
+    group.add_argument(
+        "--classifier",
+        choices=("logistic", "mlp"),
+        default="logistic",
+        help="logistic regression, or one hidden layer (default: %(default)s)",
+    )
+    group.add_argument(
+        "--hidden",
+        type=int,
+        default=50,
+        metavar="N",
+        help="units of the hidden layer (default: %(default)s)",
+    )
+    group.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    group.add_argument(
+        "--no-control", action="store_true", help="leave out the control with random labels"
+    )
+    group = parser.add_argument_group("report")
+    group.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw it; the name ends in .svg, .png or .pdf"
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
+    args = parser.parse_args(arguments)
+    _check(args)
+
+    from dtmt_tf.evaluation import probing, write_json
+    from dtmt_tf.evaluation.probing_tasks import read_task
+
+    tasks = {}
+    for path in args.tasks:
+        task = read_task(lines.read_text(path), path)
+        if task.name in tasks:
+            raise UserError(f"{path}: another file is of the task {task.name}, too.")
+        tasks[task.name] = task
+    startup.start_tensorflow()
+
+    from dtmt_tf.runs import represent
+
+    classifier = probing.Classifier(args.classifier, args.hidden, args.seed)
+    systems = {}
+    for name, run, model in _models(args):
+        found = {}
+        for task in tasks.values():
+            progress = f"{name}: {task.name}" if sys.stderr.isatty() else ""
+            representations = {
+                split: represent(run, model, sentences, progress)
+                for split, sentences in task.sentences.items()
+            }
+            found[task.name] = probing.probe(
+                task, representations, classifier, control=not args.no_control
+            )
+        systems[name] = found
+        print(f"{name}\n{probing.format_probed(found)}\n")
+    if args.json:
+        write_json(args.json, {name: probing.plain(found) for name, found in systems.items()})
+    if args.plot:
+        from dtmt_tf.evaluation import probing_plot
+
+        probing_plot.draw(systems, args.plot)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises a UserError if arguments do not fit, before anything is read or trained."""
+    common.check_range(args, "hidden", 1, WIDEST)
+    common.check_range(args, "seed", 0, 2**31 - 2)
+    if args.plot:
+        from dtmt_tf.evaluation.picture import check_format
+
+        check_format(args.plot)
+    for files, named in ((args.tasks, "FILE"), (args.run or [], "--run")):
+        for first, second in itertools.combinations(files, 2):
+            if lines.same_file(first, second):
+                raise UserError(f"{named} {second} is named twice.")
+    for option in ("json", "plot"):
+        written = getattr(args, option)
+        for path in args.tasks if written else []:
+            if lines.same_file(path, written):
+                raise UserError(f"--{option} would write over {path}.")
+
+
+def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationModel]]:
+    """Yields runs by name with their models; one model is in memory at a time."""
+    from dtmt_tf.runs import Run, best_model
+
+    place = common.data_dir(args), common.cache_dir()
+    runs = [Run.open(folder, *place) for folder in args.run or [common.run_folder(args)]]
+    for run in runs:
+        run.check_trained()
+    for run in runs:
+        yield str(run.folder), run, best_model(run)[0]

@@ -1,0 +1,28 @@
+"""Pictures as files, in the format that their name asks for."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def check_format(path: Path) -> None:
+    """Raises a UserError if a picture's name has none of the known ends."""
+    if path.suffix not in FORMATS:
+        raise UserError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure; the file's end says which kind."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:])
+    write_atomically(path, buffer.getvalue())

@@ -1,0 +1,54 @@
+"""Accuracies on probing tasks, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtmt_tf.evaluation.picture import save
+from dtmt_tf.evaluation.probing import Probed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SPREAD = 0.6  # of a task's width, for its systems
+
+
+def draw(systems: Mapping[str, Mapping[str, Probed]], path: Path) -> None:
+    """Draws each system's accuracies with 95 % intervals, and the control as a cross.
+
+    Args:
+        systems: What was found, by system and task; all have the same tasks.
+        path: The picture; its end says which kind.
+    """
+    save(figure_of(systems), path)
+
+
+def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
+    """Returns the picture that `draw` writes."""
+    from matplotlib.figure import Figure
+
+    tasks = next(iter(systems.values()))
+    figure = Figure(figsize=(2 + 0.9 * len(tasks), 3.4), layout="constrained")
+    axes = figure.subplots()
+    for k, (name, found) in enumerate(systems.items()):
+        places = [t + SPREAD * ((k + 0.5) / len(systems) - 0.5) for t in range(len(tasks))]
+        values = [found[task].accuracy.percent for task in tasks]
+        ends = [found[task].accuracy.interval for task in tasks]
+        below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
+        above = [high - value for value, (_, high) in zip(values, ends, strict=True)]
+        bars = axes.errorbar(places, values, [below, above], fmt="o", ms=4, elinewidth=1,
+                             capsize=2, label=name)  # fmt: skip
+        controls = [(place, found[task].control) for place, task in zip(places, tasks, strict=True)]
+        known = [(place, control.percent) for place, control in controls if control is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), "x", ms=4, color=bars.lines[0].get_color())
+    for t, found_task in enumerate(tasks.values()):
+        axes.hlines(found_task.majority, t - 0.4, t + 0.4, color="0.6", lw=1, zorder=0)
+    axes.set_xticks(range(len(tasks)), [f"{name}\n{each.level}" for name, each in tasks.items()])
+    axes.set_ylabel("accuracy, %")
+    axes.grid(axis="y", lw=0.4)
+    figure.legend(loc="outside lower center", ncols=1, frameon=False)
+    figure.suptitle("dot: test; cross: random labels, seen; line: most frequent label", fontsize=8)
+    return figure
