@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from dtmt_tf.layers import (
     WordRecurrence,
 )
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
+from dtmt_tf.models.translation_model import Multiplications, elements
 from dtmt_tf.settings import require, setting
 
 DIRECTIONS = {"arn": 1, "biarn": 2, "birnn": 2}
@@ -62,6 +64,11 @@ class RecurrenceTransformerConfig(TransformerConfig):
     def recurrence_dim(self) -> int:
         """Width of the recurrence encoder's states."""
         return DIRECTIONS[self.recurrence] * self.model_dim
+
+    @property
+    def states(self) -> int:
+        """How many states that encoder has, whatever the sentence; 0: as many as words."""
+        return 0 if self.recurrence == "birnn" else self.recurrence_steps
 
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
@@ -175,6 +182,43 @@ class RecurrenceTransformer(Transformer):
         if self.config.fusion == "columns":
             annotations = ops.concatenate([annotations, recurrent[0]], axis=-1)
         return self.decoder.precompute(annotations, bias, recurrent)
+
+    def multiplications(self) -> Multiplications:
+        """See the base class."""
+        layers = self.recurrence.layers
+        fusions = [layer.fusion for layer in self.decoder.layers if layer.fusion is not None]
+        return Multiplications.total(
+            [
+                super().multiplications(),
+                *(self.of_recurrence(layer, k == 0) for k, layer in enumerate(layers)),
+                *map(self.of_fusion, fusions),
+            ]
+        )
+
+    def of_recurrence(self, layer: RecurrenceLayer, is_first: bool) -> Multiplications:
+        """Returns the arithmetic of a layer of the recurrence encoder."""
+        steps, after = self.config.states, elements([layer.inner, layer.outer])
+        cells = [chain.transition for chain in layer.recurrence.chains]
+        if self.config.recurrence == "birnn":
+            return Multiplications(source=elements(cells) + after)
+        attention = cells[0].attention  # the chains share it
+        keys = math.prod(attention.key_kernel.shape)
+        queries = len(cells) * math.prod(attention.query_kernel.shape)
+        rows = elements([cell.cell for cell in cells]) + queries + after
+        pair = 2 * len(cells) * attention.units  # a score from the keys, a share of what is read
+        if not steps:
+            return Multiplications(source=keys + rows, source_pair=pair)
+        if is_first:
+            return Multiplications(sentence=steps * rows, source=keys + steps * pair)
+        return Multiplications(sentence=steps * (keys + rows) + steps**2 * pair)
+
+    def of_fusion(self, fusion: Fusion) -> Multiplications:
+        """Returns the arithmetic of what reads the recurrence encoder."""
+        keys = elements([fusion.attention.key_value])
+        target, pair = elements([fusion]) - keys, 2 * fusion.attention.units
+        if steps := self.config.states:
+            return Multiplications(sentence=steps * keys, target=target + steps * pair)
+        return Multiplications(source=keys, target=target, pair=pair)
 
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
         """See the base class."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from keras import ops
 
 from dtmt_tf.config import PAD_ID
 from dtmt_tf.layers import AbstractDecoderCell, TokenEmbedding, TransitionRNN, watching
-from dtmt_tf.models.translation_model import Multiplications, TranslationModel
+from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements
 
 
 class RecurrentModel(TranslationModel):
@@ -172,9 +171,9 @@ class RecurrentModel(TranslationModel):
         *inner, softmax = self.readout.modules().values()
         keys = sum(math.prod(each.key_kernel.shape) for each in self.cell.attentions)
         return Multiplications(
-            sentence=_elements([self.initial_state]),
-            source=_elements([self.encoder]) + keys,
-            target=_elements([self.cell, *(layer for layers in inner for layer in layers)])
+            sentence=elements([self.initial_state]),
+            source=elements([self.encoder]) + keys,
+            target=elements([self.cell, *(layer for layers in inner for layer in layers)])
             - keys
             + sum(layer.input_dim * layer.units for layer in softmax),
             pair=sum(sum(each.key_kernel.shape) for each in self.cell.attentions),
@@ -185,9 +184,3 @@ def _mean(values: Any, mask: Any) -> Any:
     """Returns the mean of values `[B, T, H]` where the mask `[B, T]` is True."""
     weights = ops.cast(mask, values.dtype)[..., None]
     return ops.sum(values * weights) / (ops.sum(weights) * values.shape[-1])
-
-
-def _elements(layers: Iterable[Any]) -> int:
-    """Returns the number of elements of all kernels of some layers."""
-    weights = {id(w): w for layer in layers for w in layer.trainable_variables}
-    return sum(math.prod(w.shape) for w in weights.values() if w.name.endswith("kernel"))

@@ -13,13 +13,14 @@ from dtmt_tf.layers import (
     Affine,
     ByShape,
     Fusion,
+    MultiHeadDotAttention,
     SeedSeries,
     TokenEmbedding,
     TransformerLayer,
     TransformerStack,
 )
 from dtmt_tf.layers.attention import MASKED_SCORE
-from dtmt_tf.models.translation_model import TranslationModel
+from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements
 from dtmt_tf.settings import require, setting
 
 
@@ -295,6 +296,34 @@ class Transformer(TranslationModel):
         _, weights = self.decode(source_ids, target_ids)
         return {}, ops.mean(ops.stack(weights), axis=(0, 2))
 
+    def multiplications(self) -> Multiplications:
+        """See the base class."""
+        softmax = self.readout.logits.input_dim * self.readout.logits.units
+        return Multiplications.total(
+            [
+                *(self.of_encoder_layer(layer) for layer in self.encoder.layers),
+                *(self.of_decoder_layer(layer) for layer in self.decoder.layers),
+                Multiplications(target=softmax),
+            ]
+        )
+
+    def of_encoder_layer(self, layer: TransformerLayer) -> Multiplications:
+        """Returns the arithmetic of an encoder's layer."""
+        pair = _of_pair(layer.self_attention)
+        return Multiplications(source=elements([layer]), source_pair=pair)
+
+    def of_decoder_layer(self, layer: TransformerLayer) -> Multiplications:
+        """Returns the arithmetic of a decoder's layer, but for what reads another encoder."""
+        attention = layer.source_attention
+        keys = elements([attention.key_value])
+        own = [layer.self_attention, attention, layer.inner, layer.outer]
+        return Multiplications(
+            source=keys,
+            target=elements(own) - keys,
+            pair=_of_pair(attention),
+            target_pair=_of_pair(layer.self_attention),
+        )
+
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
         """See the base class."""
         config = self.config
@@ -321,3 +350,11 @@ class Transformer(TranslationModel):
             "decoder": [self.decoder],
             "softmax": [self.readout],
         }
+
+
+def _of_pair(attention: MultiHeadDotAttention) -> int:
+    """Returns the multiplications for a query and a key: the score's and the value's.
+
+    With relative positions each has a vector of its own besides.
+    """
+    return (4 if attention.relative_distance else 2) * attention.units

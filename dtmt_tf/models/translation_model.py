@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import keras
@@ -12,10 +13,23 @@ import keras
 class Multiplications(NamedTuple):
     """Products with weights and of attention in the forward pass, in multiplications each."""
 
-    sentence: int  # for each sentence
-    source: int  # for each source token
-    target: int  # for each target token
-    pair: int  # for each pair of a source and a target token of a sentence
+    sentence: int = 0  # for each sentence
+    source: int = 0  # for each source token
+    target: int = 0  # for each target token
+    pair: int = 0  # for each pair of a source and a target token of a sentence
+    source_pair: int = 0  # for each pair of source tokens of a sentence, each with itself too
+    target_pair: int = 0  # of target tokens, likewise; those that a mask leaves out count
+
+    @classmethod
+    def total(cls, parts: Iterable[Multiplications]) -> Multiplications:
+        """Returns the sum of all parts."""
+        return cls(*map(sum, zip(*parts, strict=True)))
+
+
+def elements(layers: Iterable[Any]) -> int:
+    """Returns the number of elements of all kernels of some layers."""
+    weights = {id(w): w for layer in layers for w in layer.trainable_variables}
+    return sum(math.prod(w.shape) for w in weights.values() if w.name.endswith("kernel"))
 
 
 class TranslationModel(keras.Model, abc.ABC):

@@ -1,8 +1,8 @@
-"""The arithmetic of a recurrent model: products with weights, counted from its layers' shapes.
+"""The arithmetic of a model: products with weights, counted from its layers' shapes.
 
 A product of r rows with a matrix `[I, O]` takes 2 r I O operations (a multiplication and an
 addition), and its gradient twice as many: one product for the rows, one for the matrix. What the
-rows are:
+rows are in a recurrent model:
 
     encoder kernels, recurrent kernels      source words, for each direction
     attention's key kernel                  source words
@@ -10,7 +10,9 @@ rows are:
     all other kernels, and the softmax      target words
 
 The attention's two sums over source words, scores and contexts, take 2 (H + A) operations for each
-pair of a target and a source word of a sentence; H is the width of keys, A of annotations.
+pair of a target and a source word of a sentence; H is the width of keys, A of annotations. The
+Transformer's attentions take 4 d for each pair of words, those that a causal mask leaves out
+included, and 8 d with relative positions.
 
 Words are real ones with <eos>. Padding, element-wise functions, the optimiser, and whatever is
 computed twice do not count: a faster way to the same result has the same number.
@@ -34,14 +36,17 @@ class Work(NamedTuple):
     source: int  # words
     target: int
     pairs: int  # of a source and a target word of the same sentence
+    source_pairs: int  # of source words of the same sentence, each with itself too
+    target_pairs: int  # of target words, likewise
 
 
 def work(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Work:
     """Counts batches of padded ids, `[B, S]` and `[B, T]`."""
-    total = np.zeros(4, np.int64)
+    total = np.zeros(len(Work._fields), np.int64)
     for source_ids, target_ids in batches:
         source, target = (np.count_nonzero(ids, axis=1) for ids in (source_ids, target_ids))
-        total += [len(source), source.sum(), target.sum(), source @ target]
+        pairs = source @ target, source @ source, target @ target
+        total += [len(source), source.sum(), target.sum(), *pairs]
     return Work(*total.tolist())
 
 
@@ -49,12 +54,7 @@ def forward(model: TranslationModel, of: Work) -> int | None:
     """Returns the operations of the forward pass, or None where the model counts none."""
     if (each := model.multiplications()) is None:
         return None
-    return 2 * (
-        of.sentences * each.sentence
-        + of.source * each.source
-        + of.target * each.target
-        + of.pairs * each.pair
-    )
+    return 2 * sum(count * cost for count, cost in zip(of, each, strict=True))
 
 
 def training(model: TranslationModel, of: Work) -> int | None:

@@ -101,7 +101,7 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
                 seconds = min(update.seconds() for _ in range(UPDATES))
         except (MemoryError, tf.errors.ResourceExhaustedError):
             return None
-        work = flops.Work(1, length, length, length**2)
+        work = flops.Work(1, length, length, *[length**2] * 3)
         operations = flops.training(model, work)
         if operations is not None:
             operations = training.passes * operations // length

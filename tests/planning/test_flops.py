@@ -38,7 +38,7 @@ def test_necessary_arithmetic_is_what_a_hand_counts():
     sentence = 2 * units * units  # first state
     pair = units + 2 * units  # a score from the keys, a share of the annotations
     small = model(embedding_dim=5, context_dim=10, decoder_depth=0, decoder_cell="gru")
-    for work in (flops.Work(1, 0, 0, 0), flops.Work(7, 50, 60, 450)):
+    for work in (flops.Work(1, 0, 0, 0, 0, 0), flops.Work(7, 50, 60, 450, 400, 600)):
         products = (
             work.sentences * sentence
             + work.source * source
@@ -50,15 +50,15 @@ def test_necessary_arithmetic_is_what_a_hand_counts():
 
 
 def test_a_softmax_costs_the_same_with_a_table_of_its_own():
-    work = flops.Work(2, 10, 12, 60)
+    work = flops.Work(2, 10, 12, 60, 50, 72)
     untied, tied = (model(embedding_dim=6, tied_embeddings=name) for name in ("none", "target"))
     assert flops.forward(tied, work) == flops.forward(untied, work) > 0
 
 
 def test_padding_is_no_work():
     source, target = np.array([[5, 6, 1, 0], [7, 1, 0, 0]]), np.array([[3, 1, 0], [4, 5, 1]])
-    assert flops.work([(source, target)]) == (2, 5, 5, 3 * 2 + 2 * 3)
-    assert flops.work([(source, target)] * 2) == (4, 10, 10, 24)
+    assert flops.work([(source, target)]) == (2, 5, 5, 3 * 2 + 2 * 3, 3**2 + 2**2, 2**2 + 3**2)
+    assert flops.work([(source, target)] * 2) == (4, 10, 10, 24, 26, 26)
 
 
 def test_the_small_preset_needs_what_the_table_of_peers_says():
@@ -66,5 +66,5 @@ def test_the_small_preset_needs_what_the_table_of_peers_says():
     experiment, _ = benchmark.common.experiment(options)
     with tf.Graph().as_default():
         small = experiment.model.build(*vocabulary_sizes(experiment), experiment.training)
-        per_word = flops.training(small, flops.Work(1, 15, 15, 225)) / 15 / 1e6
+        per_word = flops.training(small, flops.Work(1, 15, 15, 225, 225, 225)) / 15 / 1e6
     assert per_word == pytest.approx(37.4, abs=0.4)
