@@ -34,8 +34,9 @@ class Table:
         rows: Label and the paper's BLEU by row.
         pairs: Baseline and system of each comparison.
         cross_entropy: The paper's by row, where it prints that beside BLEU.
-        contrast: Of a figure: the type of error whose accuracy it shows, see `dtmt contrast`;
-            without it, a figure shows BLEU by length of sentences.
+        contrast: Of a figure: the type of error whose accuracy it shows, see `dtmt contrast`.
+        axis: Of a figure: what the labels of the rows are, whose BLEU it shows. Without either, a
+            figure shows BLEU by length of sentences.
         lists_all: Whether rows without a result are shown, as not run.
     """
 
@@ -44,6 +45,7 @@ class Table:
     pairs: tuple[tuple[str, str], ...] = ()
     cross_entropy: Mapping[str, float] = field(default_factory=dict)
     contrast: str = ""
+    axis: str = ""
     lists_all: bool = False
 
 

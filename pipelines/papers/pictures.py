@@ -157,7 +157,16 @@ def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[fl
 
 def figure_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     """Returns what a paper's figure shows of results of one budget."""
+    if table.axis:
+        return axis_panel(title, table, group)
     return (contrast_panel if table.contrast else lengths_panel)(title, table, group)
+
+
+def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
+    """Returns the BLEU of rows beside each other, and the paper's."""
+    labels, curves = tables.axis_curves(table, group)
+    lines = [Line(label, points, k > 0) for k, (label, points) in enumerate(curves.items())]
+    return Panel(title, table.axis, "BLEU", lines, dict(enumerate(labels)), "lower right")
 
 
 def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:

@@ -161,7 +161,9 @@ def _added(runs: Iterable[Record]) -> Counts:
 
 
 def figure_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns what a figure shows: accuracy by distance, or BLEU by length."""
+    """Returns what a figure shows: BLEU of the rows, accuracy by distance, or BLEU by length."""
+    if table.axis:
+        return rows_table(table, group)
     return (contrast_table if table.contrast else lengths_table)(table, group)
 
 
@@ -195,6 +197,23 @@ def contrast_curves(
 
 def _percent(counts: tuple[int, int]) -> float:
     return 100.0 * counts[0] / counts[1]
+
+
+def axis_curves(
+    table: Table, group: Sequence[Record]
+) -> tuple[list[str], dict[str, list[tuple[int, float]]]]:
+    """Returns the rows' labels, and BLEU (mean over seeds) and the paper's by place among them."""
+    labels = [label for label, _ in table.rows.values()]
+    ours, paper = [], []
+    for series in _by_series(group)[:1]:  # the first is the one that changes least
+        by_row = records.by_row(series)
+        for place, (row, (_, printed)) in enumerate(table.rows.items()):
+            if runs := by_row.get(row):
+                score = statistics.fmean(run["scores"][run["part"]]["bleu"] for run in runs)
+                ours.append((place, score))
+                if printed is not None:
+                    paper.append((place, printed))
+    return labels, {"here": ours, "the paper, on its corpus": paper} if ours else {}
 
 
 def lengths_table(table: Table, group: Sequence[Record]) -> str:

@@ -59,7 +59,8 @@ def test_rows_without_a_result_are_shown_as_not_run():
     text = report.sections([], "FAMILY.md")["deep_architectures table 1"]
     assert text.count("| not run |") == 4
     assert cells(text, "baseline")[-3:] == ["24.47", "", "49.98"]
-    assert report.sections([], "FAMILY.md").keys() == {
+    there = report.sections([], "FAMILY.md")
+    assert {name for name in there if name.startswith("deep_architectures ")} == {
         *(f"deep_architectures table {number}" for number in TABLES), "deep_architectures figure 5"
     }  # fmt: skip
     assert "deep_architectures table 1" not in report.sections([])

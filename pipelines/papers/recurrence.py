@@ -1,0 +1,149 @@
+"""Hao et al. (2019), "Modeling Recurrence for Transformer", NAACL-HLT.
+
+BLEU is the paper's of WMT14 English-German, in Table 3 for the base and the big model. There, the
+parts that are new are trained on top of a trained Transformer; here all of a row is trained from
+fresh weights, with equal updates for all rows.
+"""
+
+from __future__ import annotations
+
+from pipelines.papers import deep_architectures, dtmt
+from pipelines.papers.paper import Paper, Row, Settings, Table
+
+# The small models have the rates and dropouts that were searched for the Transformer, see
+# EXPERIMENTS.md; all rows have them.
+FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
+    "transformer": {
+        "small": ("transformer_tiny", dtmt.TRANSFORMER),
+        "paper": ("transformer_base", ()),
+    },
+    "recurrence": {
+        "small": ("transformer_tiny_biarn", dtmt.TRANSFORMER),
+        "paper": ("transformer_base_biarn", ()),
+    },
+    "big": {
+        "small": ("transformer_tiny", (*dtmt.TRANSFORMER, "model.filter_dim=1728")),
+        "paper": ("transformer_big", ()),
+    },
+    "big_recurrence": {
+        "small": ("transformer_tiny_biarn", (*dtmt.TRANSFORMER, "model.filter_dim=1728")),
+        "paper": ("transformer_big_biarn", ()),
+    },
+}
+BASE = 27.31  # the paper's Transformer
+
+
+def _layers(number: int, recurrence: str = "biarn") -> Settings:
+    return f"model.recurrence={recurrence}", f"model.recurrence_layers={number}"
+
+
+def _fusion(kind: str, layers: str) -> Settings:
+    return f"model.fusion={kind}", f"model.fusion_layers={layers}"
+
+
+def _steps(number: int) -> Settings:
+    return (f"model.recurrence_steps={number}",)
+
+
+RECURRENT: dict[str, Settings] = {
+    "birnn6": _layers(6, "birnn"),
+    "birnn1": _layers(1, "birnn"),  # not in the paper
+    "biarn6": _layers(6),
+    "biarn3": _layers(3),
+    "biarn1": (),
+    "gated_top": _fusion("gated_sum", "top"),
+    "gated_all": _fusion("gated_sum", "all"),
+    "stack_all": _fusion("stack", "all"),
+    "steps1": _steps(1),
+    "steps4": _steps(4),
+    "steps16": _steps(16),
+    "steps_length": _steps(0),
+    "columns": (*_layers(6, "birnn"), *_fusion("columns", "all")),
+}
+ROWS: dict[str, Row] = {
+    "base": Row(()),
+    "relative": Row(("model.relative_distance=16",)),
+    "directional": Row(("model.directional=true",)),
+    "big": Row((), "big"),
+    "big_biarn1": Row((), "big_recurrence"),
+    **{key: Row(settings, "recurrence") for key, settings in RECURRENT.items()},
+}
+
+
+def _table(title: str, rows: dict[str, tuple[str, float | None]], axis: str = "") -> Table:
+    """Returns a table of systems, all compared with the first."""
+    first, *others = rows
+    pairs = tuple((first, other) for other in others)
+    return Table(title, rows, pairs, axis=axis, lists_all=True)
+
+
+TABLES: dict[str, Table] = {
+    "1": _table(
+        "Recurrence encoders",
+        {
+            "base": ("Transformer", BASE),
+            "birnn6": ("+ BiRNN, 6 layers", 27.54),
+            "birnn1": ("+ BiRNN, 1 layer", None),
+            "biarn6": ("+ BiARN, 6 layers", 27.72),
+            "biarn3": ("+ BiARN, 3 layers", 28.10),
+            "biarn1": ("+ BiARN, 1 layer", 28.21),
+        },
+    ),
+    "2": _table(
+        "How the decoder reads them",
+        {
+            "base": ("Transformer", BASE),
+            "gated_top": ("gated sum, top layer", 28.12),
+            "gated_all": ("gated sum, all layers", 28.02),
+            "biarn1": ("stack, top layer", 28.21),
+            "stack_all": ("stack, all layers", 27.93),
+        },
+    ),
+    "3": Table(
+        "Two sizes",
+        {
+            "base": ("Transformer", BASE),
+            "biarn1": ("+ BiARN, 1 layer", 28.21),
+            "big": ("larger Transformer", 28.58),
+            "big_biarn1": ("+ BiARN, 1 layer (larger)", 28.98),
+        },
+        (("base", "biarn1"), ("big", "big_biarn1"), ("base", "big")),
+        lists_all=True,
+    ),
+    "4": _table(
+        "Other ways to model recurrence",
+        {
+            "base": ("Transformer", BASE),
+            "relative": ("+ relative positions", 27.64),
+            "directional": ("+ directional heads (DiSAN)", 27.58),
+            "columns": ("+ RNN encoder in columns", 27.47),
+            "biarn1": ("+ BiARN, 1 layer", 28.21),
+        },
+    ),
+}
+FIGURES: dict[str, Table] = {
+    "5": _table(
+        "BLEU by steps of BiARN",
+        {
+            "base": ("none", BASE),
+            "steps1": ("1", 27.50),
+            "steps4": ("4", 27.99),
+            "biarn1": ("8", 28.21),
+            "steps16": ("16", 27.92),
+            "steps_length": ("length", 27.33),
+        },
+        axis="steps of BiARN",
+    ),
+}
+PAPER = Paper(
+    name="recurrence",
+    title="Hao et al. (2019), Modeling Recurrence for Transformer",
+    task="multi30k_ende",
+    families=FAMILIES,
+    rows=ROWS,
+    tables=TABLES,
+    figures=FIGURES,
+    shared=deep_architectures.SHARED,
+    prefix="recurrence-",
+    document="FAMILY.md",
+)

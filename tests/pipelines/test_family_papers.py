@@ -1,0 +1,125 @@
+"""The tables of Hao et al. and of Wang et al.: rows, sizes, and what is shown of them."""
+
+import argparse
+import dataclasses
+
+import pytest
+
+from dtmt_tf.models import MODELS
+from dtmt_tf.tasks import TASKS
+from pipelines.papers import PAPERS, lau, pictures, recurrence, report, reproduce
+from tests.pipelines.test_results import cells, record
+
+PRESETS = {  # of Hao et al., by row; the others differ from one in what their name says
+    "base": "base",
+    "big": "big",
+    "big_biarn1": "big_biarn",
+    "biarn1": "base_biarn",
+    "biarn3": "base_biarn3",
+    "biarn6": "base_biarn6",
+    "birnn6": "base_birnn6",
+    "stack_all": "base_biarn_all",
+    "gated_top": "base_biarn_gated",
+    "gated_all": "base_biarn_gated_all",
+    "columns": "base_rnn_columns",
+}
+STEPS = {"steps1": 1, "steps4": 4, "biarn1": 8, "steps16": 16, "steps_length": 0}
+
+
+def experiment(paper, row, preset="small", task=None):
+    task = task or paper.task
+    steps = reproduce._shared(paper, task).max_steps
+    given = {"paper": paper.name, "task": task, "preset": preset, "max_steps": steps, "set": []}
+    return reproduce._job(argparse.Namespace(**given), row, 1).experiment
+
+
+@pytest.mark.parametrize("name", ["recurrence", "lau"])
+def test_every_row_stands_in_a_table_and_every_pair_has_its_rows(name):
+    paper = PAPERS[name]
+    tables = [*paper.tables.values(), *paper.figures.values()]
+    assert {row for table in tables for row in table.rows} == set(paper.rows)
+    for table in tables:
+        assert {row for pair in table.pairs for row in pair} <= set(table.rows)
+        assert len({label for label, _ in table.rows.values()}) == len(table.rows)
+
+
+def test_rows_of_hao_et_al_are_their_presets():
+    for row, preset in PRESETS.items():
+        found = experiment(recurrence.PAPER, row, "paper", "wmt14_ende").model
+        expected = dataclasses.replace(MODELS[f"transformer_{preset}"])
+        if row == "columns":  # its only difference is a setting that columns do not read
+            expected = dataclasses.replace(expected, fusion_layers=found.fusion_layers)
+        assert found == expected, row
+    for row, steps in STEPS.items():
+        found = experiment(recurrence.PAPER, row).model
+        assert (found.recurrence, found.recurrence_layers) == ("biarn", 1)
+        assert (found.recurrence_steps, found.fusion, found.fusion_layers) == (
+            steps,
+            "stack",
+            "top",
+        )
+    relative, directions = (experiment(recurrence.PAPER, row).model
+                            for row in ("relative", "directional"))  # fmt: skip
+    assert relative.relative_distance == 16 and not relative.directional
+    assert directions.directional and not directions.relative_distance
+
+
+def test_small_rows_of_hao_et_al_have_one_size_and_one_training():
+    base = experiment(recurrence.PAPER, "base")
+    assert (base.model.model_dim, base.model.pre_norm, base.training.max_steps) == (256, True, 2700)
+    sizes = [item.name for item in dataclasses.fields(base.model)]
+    for row in set(recurrence.ROWS) - {"base", "relative", "directional", "big", "big_biarn1"}:
+        other = experiment(recurrence.PAPER, row)
+        assert other.training == base.training and other.data == base.data
+        assert all(getattr(other.model, name) == getattr(base.model, name) for name in sizes), row
+
+
+def test_rows_of_wang_et_al_are_their_presets():
+    presets = {name.removeprefix("deep_") for name in MODELS if name.startswith("deep_")}
+    replaced = {"gru_4_4-posunk", "lau_4_4-posunk"}
+    assert set(lau.ROWS) == presets | replaced
+    for row in presets:
+        assert experiment(lau.PAPER, row, "paper").model == MODELS[f"deep_{row}"], row
+    for row in lau.ROWS:
+        found = experiment(lau.PAPER, row)
+        assert found.decoding.replace_unknown == (row in replaced)
+        assert (found.data.vocabulary_kind, found.data.source_vocab_size) == ("word", 6000)
+        assert found.evaluation == TASKS["multi30k_ende_tok"].evaluation
+        widths = {"gru_2_2_wide": 512, "lau_8_6_narrow": 128}
+        assert (found.model.embedding_dim, found.model.units) == (256, widths.get(row, 256))
+
+
+def test_the_printed_differences_are_the_papers():
+    def printed(paper, table, row):
+        return paper.TABLES[table].rows[row][1]
+
+    assert printed(recurrence, "1", "biarn1") - printed(recurrence, "1", "base") == pytest.approx(
+        0.9
+    )
+    assert printed(recurrence, "4", "relative") == 27.64
+    assert recurrence.FIGURES["5"].rows["steps16"] == ("16", 27.92)
+    assert printed(lau, "4", "lau_4_4") - printed(lau, "4", "gru_4_4") == pytest.approx(4.89)
+    assert printed(lau, "2", "lau_4_4-posunk") - printed(lau, "2", "lau_4_4") == pytest.approx(1.7)
+
+
+def test_the_page_lists_all_rows_until_they_are_run():
+    parts = report.sections([], "FAMILY.md")
+    for module in (recurrence, lau):
+        for number, table in module.TABLES.items():
+            text = parts[f"{module.PAPER.name} table {number}"]
+            assert text.count("| not run |") == len(table.rows)
+    assert cells(parts["recurrence figure 5"], "16")[-1] == "27.92"
+    assert parts["lau figure 2"] == "Not run yet."
+
+
+def test_figure_5_shows_bleu_by_steps_beside_the_papers():
+    series = {"paper": "recurrence", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
+    found = [record(row, seed=1, series=series) for row in ("base", "steps1", "biarn1")]
+    panel = pictures.figure_panel("t", recurrence.FIGURES["5"], found)
+    assert list(panel.ticks.values()) == ["none", "1", "4", "8", "16", "length"]
+    ours, paper = panel.lines
+    assert [place for place, _ in ours.points] == [0, 1, 3]
+    assert paper.points == [(0, 27.31), (1, 27.5), (3, 28.21)] and paper.dashed
+    bleu = found[0]["scores"][found[0]["part"]]["bleu"]
+    assert ours.points[0] == (0, bleu)
+    assert not pictures.figure_panel("t", recurrence.FIGURES["5"], []).lines
