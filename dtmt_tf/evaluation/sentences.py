@@ -56,6 +56,25 @@ def bleu_of(counts: Counts) -> float:
     return float(_Counted()._aggregate_and_compute(counts.tolist()).score)
 
 
+def bleu_interval(
+    trainings: Sequence[Counts], *, samples: int = 1000, seed: int = 12345
+) -> tuple[float, float]:
+    """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
+
+    Sentences are drawn with replacement, the same for all trainings (Koehn, 2004).
+
+    Args:
+        trainings: Counts of each on the same sentences, `[N, 10]`.
+        samples: Number of bootstrap resamples.
+        seed: Seed of the resampling.
+    """
+    count = len(trainings[0])
+    often = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), samples)
+    means = np.mean([[bleu_of(row[None]) for row in often @ each] for each in trainings], axis=0)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
+
 def paired_bootstrap(
     baseline: Counts, system: Counts, *, samples: int = 1000, seed: int = 12345
 ) -> float:

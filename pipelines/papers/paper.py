@@ -35,6 +35,8 @@ class Table:
         pairs: Baseline and system of each comparison.
         cross_entropy: The paper's by row, where it prints that beside BLEU.
         contrast: Of a figure: the type of error whose accuracy it shows, see `dtmt contrast`.
+        bounds: Of a figure by length: where one interval of source words ends and the next begins.
+            Without, it shows sentences longer than 0, 10, 20, ... words.
         axis: Of a figure: what the labels of the rows are, whose BLEU it shows. Without either, a
             figure shows BLEU by length of sentences.
         lists_all: Whether rows without a result are shown, as not run.
@@ -46,6 +48,7 @@ class Table:
     cross_entropy: Mapping[str, float] = field(default_factory=dict)
     contrast: str = ""
     axis: str = ""
+    bounds: tuple[int, ...] = ()
     lists_all: bool = False
 
 

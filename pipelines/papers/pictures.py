@@ -55,11 +55,13 @@ class Line:
         label: What the legend says.
         points: `(x, y)`, from left to right.
         dashed: Whether it is drawn dashed.
+        band: Lowest and highest y at each point, if there is a band.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
     dashed: bool = False
+    band: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -181,16 +183,20 @@ def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
 
 
 def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns BLEU of the sentences longer than 0, 10, 20, ... source words."""
-    sizes, curves = tables.length_curves(table, group)
-    bounds = [tables.STEP * k for k in range(len(sizes))]
+    """Returns BLEU by source words, with bands of its 95 % intervals."""
+    groups = tables.length_groups(table, group)
     lines = [
-        Line(label.replace("`", ""), list(zip(bounds, curve, strict=True)), "`" in label)
-        for label, curve in curves.items()
+        Line(
+            label.replace("`", ""),
+            [(k, bleu) for k, (bleu, *_) in enumerate(curve)],
+            "`" in label,
+            [(low, high) for _, low, high in curve],
+        )
+        for label, curve in tables.length_curves(table, group).items()
     ]
-    ticks = {bound: f"{bound}\n{size:,}" for bound, size in zip(bounds, sizes, strict=True)}
-    name = "source longer than ... words, and number of sentences"
-    return Panel(title, name, "BLEU", lines, ticks, "lower left")
+    ticks = {k: f"{name}\n{mask.sum():,}" for k, (name, mask) in enumerate(groups.items())}
+    name = "source words" if table.bounds else "source longer than ... words"
+    return Panel(title, f"{name}, and number of sentences", "BLEU", lines, ticks, "lower left")
 
 
 # Files.
@@ -275,7 +281,10 @@ def content_of(panels: Sequence[Panel]) -> list[Any]:
     return [
         [
             panel.title,
-            [[line.label, [list(point) for point in line.points]] for line in panel.lines],
+            [
+                [line.label, [list(point) for point in line.points], *map(list, line.band)]
+                for line in panel.lines
+            ],
         ]
         for panel in panels
     ]
@@ -336,6 +345,9 @@ def _panel(axes: Axes, panel: Panel, theme: Mapping[str, Any]) -> None:
         marker = "o" if len(x) <= MARKED else ""
         style = "--" if line.dashed else "-"
         axes.plot(x, y, style, label=line.label, color=colour, lw=1.6, marker=marker, ms=3)
+        if line.band:
+            low, high = zip(*line.band, strict=True)
+            axes.fill_between(x, low, high, color=colour, alpha=0.12, lw=0)
     if panel.ticks:
         axes.set_xticks(list(panel.ticks), list(panel.ticks.values()))
     else:

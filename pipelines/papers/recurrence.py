@@ -134,6 +134,11 @@ FIGURES: dict[str, Table] = {
         },
         axis="steps of BiARN",
     ),
+    "length": Table(
+        "BLEU by length of the source",
+        {"base": ("Transformer", None), "biarn1": ("+ BiARN, 1 layer", None)},
+        bounds=(15, 30, 45),
+    ),
 }
 PAPER = Paper(
     name="recurrence",

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dtmt_tf.evaluation.sentences import Counts, bleu_of, paired_bootstrap
+from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, paired_bootstrap
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
 from pipelines.papers.paper import Table
@@ -217,30 +217,48 @@ def axis_curves(
 
 
 def lengths_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns BLEU of the sentences longer than 0, 10, 20, ... source words, by row."""
-    sizes, curves = length_curves(table, group)
-    rows = [(label, *(f"{bleu:.2f}" for bleu in curve)) for label, curve in curves.items()]
-    head = ("longer than", *(str(STEP * k) for k in range(len(sizes))))
-    return markdown(head, [("sentences", *(f"{size:,}" for size in sizes)), *rows])
+    """Returns BLEU by source words, by row."""
+    groups = length_groups(table, group)
+    curves = length_curves(table, group)
+    rows = [(label, *(f"{bleu:.2f}" for bleu, *_ in curve)) for label, curve in curves.items()]
+    head = ("words" if table.bounds else "longer than", *groups)
+    sizes = (f"{mask.sum():,}" for mask in groups.values())
+    return markdown(head, [("sentences", *sizes), *rows])
+
+
+def length_groups(table: Table, group: Sequence[Record]) -> dict[str, Any]:
+    """Returns which sentences have the lengths of a figure, by the name of the lengths."""
+    import numpy as np
+
+    words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
+    if table.bounds:
+        starts = [0, *table.bounds]
+        ends = [*table.bounds, int(words.max())]
+        names = [*(f"{low + 1}-{high}" for low, high in zip(starts, ends[:-1], strict=False)),
+                 f"{starts[-1] + 1}+"]  # fmt: skip
+        masks = [(words > low) & (words <= high) for low, high in zip(starts, ends, strict=True)]
+    else:
+        bounds = range(0, int(words.max()), STEP)
+        names, masks = [str(bound) for bound in bounds], [words > bound for bound in bounds]
+    return {name: mask for name, mask in zip(names, masks, strict=True) if mask.sum() >= FEWEST}
 
 
 def length_curves(
     table: Table, group: Sequence[Record]
-) -> tuple[list[int], dict[str, list[float]]]:
-    """Returns the number of sentences at each length, and the BLEU there (mean over seeds)."""
-    import numpy as np
-
-    words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
-    bounds = [
-        bound for bound in range(0, int(words.max()), STEP) if (words > bound).sum() >= FEWEST
-    ]
+) -> dict[str, list[tuple[float, float, float]]]:
+    """Returns BLEU (mean over seeds) and its 95 % interval at each length, by row."""
+    groups = length_groups(table, group)
     curves = {}
     for label, _, runs in _labelled(table, group):
         counts = [records.counts_of(run) for run in runs]
         curves[label] = [
-            statistics.fmean(bleu_of(rows[words > bound]) for rows in counts) for bound in bounds
+            (
+                statistics.fmean(bleu_of(rows[mask]) for rows in counts),
+                *bleu_interval([rows[mask] for rows in counts]),
+            )
+            for mask in groups.values()
         ]
-    return [int((words > bound).sum()) for bound in bounds], curves
+    return curves
 
 
 # What the tables share.

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
-from dtmt_tf.evaluation.sentences import bleu_of, count_ngrams, count_sentences, paired_bootstrap
+from dtmt_tf.evaluation.sentences import (
+    bleu_interval,
+    bleu_of,
+    count_ngrams,
+    count_sentences,
+    paired_bootstrap,
+)
 
 
 def noisy(random_, lines, rate):
@@ -60,3 +66,17 @@ def test_equal_systems_do_not_differ(texts):
     counts = count_sentences(first, lines)
     assert paired_bootstrap(counts, counts.copy()) == 1.0
     assert paired_bootstrap(np.concatenate([counts] * 2), np.concatenate([counts] * 2)) == 1.0
+
+
+def test_the_interval_is_that_of_drawn_sentences(texts):
+    reference, first, second = texts
+    one, other = (count_sentences(each, reference) for each in (first, second))
+    low, high = bleu_interval([one])
+    drawn = np.random.default_rng(1).integers(0, len(one), (400, len(one)))
+    expected = np.quantile([bleu_of(one[rows]) for rows in drawn], (0.025, 0.975))
+    np.testing.assert_allclose((low, high), expected, atol=1.0)
+    assert bleu_interval([one, one]) == (low, high)
+    both = bleu_interval([one, other])
+    assert both[0] < (bleu_of(one) + bleu_of(other)) / 2 < both[1] and both != (low, high)
+    same = one[:1].repeat(9, 0)  # whatever is drawn
+    np.testing.assert_allclose(bleu_interval([same]), bleu_of(same))

@@ -3,11 +3,12 @@
 import argparse
 import dataclasses
 
+import numpy as np
 import pytest
 
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, lau, pictures, recurrence, report, reproduce
+from pipelines.papers import PAPERS, lau, pictures, records, recurrence, report, reproduce
 from tests.pipelines.test_results import cells, record
 
 PRESETS = {  # of Hao et al., by row; the others differ from one in what their name says
@@ -110,6 +111,28 @@ def test_the_page_lists_all_rows_until_they_are_run():
             assert text.count("| not run |") == len(table.rows)
     assert cells(parts["recurrence figure 5"], "16")[-1] == "27.92"
     assert parts["lau figure 2"] == "Not run yet."
+
+
+def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
+    series = {"paper": "recurrence", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
+    found = [record(row, seed=1, series=series) for row in ("base", "biarn1")]
+    words = [10] * 40 + [20] * 30 + [50] * 20
+    rows = np.array([[10, 10, 8, 6, 4, 2], [10, 10, 5, 3, 2, 1]])[np.arange(len(words)) % 2]
+    columns = {"source_words": words, **dict(zip(records.COUNTED, rows.T, strict=True))}
+    texts = {name: " ".join(map(str, values)) for name, values in columns.items()}
+    found = [{**each, "sentences": texts} for each in found]
+    table = recurrence.FIGURES["length"]
+    panel = pictures.figure_panel("t", table, found)
+    assert list(panel.ticks.values()) == ["1-15\n40", "16-30\n30", "46+\n20"]
+    beyond = pictures.figure_panel("t", dataclasses.replace(table, bounds=()), found)
+    assert list(beyond.ticks.values()) == ["0\n90", "10\n50", "20\n20", "30\n20", "40\n20"]
+    for line in (*panel.lines, *beyond.lines):
+        for (_, bleu), (low, high) in zip(line.points, line.band, strict=True):
+            assert low < bleu < high
+    text = report.tables.figure_table(table, found)
+    assert "| words | 1-15 | 16-30 | 46+ |" in text and "| sentences | 40 | 30 | 20 |" in text
+    less = [high - low for low, high in beyond.lines[0].band]
+    assert less[0] < less[-1]  # more sentences, a narrower band
 
 
 def test_figure_5_shows_bleu_by_steps_beside_the_papers():
