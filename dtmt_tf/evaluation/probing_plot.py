@@ -12,6 +12,7 @@ from dtmt_tf.evaluation.probing import Probed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NARROWEST = 6.0  # inches, for the legend
 SPREAD = 0.6  # of a task's width, for its systems
 
 
@@ -30,7 +31,7 @@ def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
     from matplotlib.figure import Figure
 
     tasks = next(iter(systems.values()))
-    figure = Figure(figsize=(2 + 0.9 * len(tasks), 3.4), layout="constrained")
+    figure = Figure(figsize=(max(NARROWEST, 2 + 0.9 * len(tasks)), 3.8), layout="constrained")
     axes = figure.subplots()
     for k, (name, found) in enumerate(systems.items()):
         places = [t + SPREAD * ((k + 0.5) / len(systems) - 0.5) for t in range(len(tasks))]
@@ -49,6 +50,6 @@ def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
     axes.set_xticks(range(len(tasks)), [f"{name}\n{each.level}" for name, each in tasks.items()])
     axes.set_ylabel("accuracy, %")
     axes.grid(axis="y", lw=0.4)
-    figure.legend(loc="outside lower center", ncols=1, frameon=False)
-    figure.suptitle("dot: test; cross: random labels, seen; line: most frequent label", fontsize=8)
+    axes.set_title("dot: test; cross: random labels, seen; line: most frequent label", fontsize=8)
+    figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize="small")
     return figure
