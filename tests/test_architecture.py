@@ -34,7 +34,7 @@ ALLOWED = {
     "layers": {"cells"},
     "models": {"cells", "layers", "config", "errors", "settings"},
     "decoding": {"config", "errors", "machine", "resumable_lines"},
-    "translator": {"decoding", "errors", "languages", "quiet", "startup"},
+    "translator": {"config", "decoding", "errors", "languages", "quiet", "startup"},
     "training": {
         *("config", "errors", "files", "models", "data", "settings"),
         *("layers:SeedStream", "cells:products_in"),

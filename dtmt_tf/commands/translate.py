@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import sys
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 10_000  # lines in a batch
 MOST_NBEST = 1000
+DRAWN = ("temperature", "top_k", "top_p", "seed")  # options of --sample
 BETWEEN = "\n"  # a line and what goes with it
 
 
@@ -33,14 +35,20 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")
     if args.prefix and (args.nbest or args.align):
         parser.error("--prefix goes with neither --nbest nor --align")
+    chosen = {name: value for name in DRAWN if (value := getattr(args, name)) is not None}
+    if args.sample and (args.score or args.prefix or args.align):
+        parser.error("--sample goes with neither --score, --prefix nor --align")
+    if chosen and not args.sample:
+        parser.error(f"--{next(iter(chosen)).replace('_', '-')} goes with --sample")
     lines.check_files(args)
     startup.start_tensorflow()
 
-    from dtmt_tf.translator import Translator
+    from dtmt_tf.translator import Sampling, Translator
 
+    args.sample = Sampling(**chosen) if args.sample else None
     translator = Translator.load(common.model_place(args), args.batch_size)
     at_prompt = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    if at_prompt and not (args.input or args.output or args.score or args.prefix):
+    if at_prompt and not (args.input or args.output or args.score or args.prefix or args.sample):
         from dtmt_tf.commands.prompt import converse
 
         converse(translator, args.nbest, args.align)
@@ -61,6 +69,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         "model": digest(translator.folder),
         **{name: getattr(args, name) for name in ("scores", "show_source", "nbest", "align")},
         **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
+        **({"sample": dataclasses.asdict(args.sample)} if args.sample else {}),
     }
     show = as_json if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores
@@ -80,7 +89,7 @@ def _answerer(
 ) -> Callable[[list[str]], Sequence[Translation | Score]]:
     """Returns what answers lines, or pairs of them."""
     if not (args.score or args.prefix):
-        return functools.partial(translator, nbest=args.nbest, align=args.align)
+        return functools.partial(translator, nbest=args.nbest, align=args.align, sample=args.sample)
 
     def answer(rows: list[str]) -> Sequence[Any]:
         first, second = map(list, zip(*(row.split(BETWEEN) for row in rows), strict=True))
@@ -115,6 +124,7 @@ def _parser() -> Parser:
         "dtmt translate",
         "echo 'March 5, 2031' | dtmt translate --nbest 3 --json",
         "dtmt translate --task multi30k_ende -o out.de in.en",
+        "dtmt translate --sample --top-k 10 --seed 1 -o out.de in.en",
         "dtmt translate --model cldr_ende/demo --score out.de in.en",
         model="a run's name, task/name, or the folder of a run or of an exported version "
         "(default: the task's model)",
@@ -147,6 +157,37 @@ def _parser() -> Parser:
         metavar="FILE",
         help="do not translate: write the log probability of each line of FILE as a translation, "
         "a tab, and how many sub-words that is of",
+    )
+    drawn = parser.add_argument_group("samples instead of the best translations")
+    drawn.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw translations at random, such as for back-translation; --nbest K draws K of "
+        "each line",
+    )
+    drawn.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="divide logits by T; below 1 probable sub-words become more probable (default: 1)",
+    )
+    drawn.add_argument(
+        "--top-k",
+        type=int,
+        metavar="K",
+        help="draw from the K most probable sub-words alone (default: all)",
+    )
+    drawn.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="draw from the fewest sub-words that together have probability P (default: 1)",
+    )
+    drawn.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="a line has the same samples each time, and others with another N (default: 0)",
     )
     shown = parser.add_argument_group("how it is written")
     shown.add_argument("--json", action="store_true", help="an object a line, with all there is")

@@ -3,10 +3,13 @@
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.length_penalty import length_penalty
+from dtmt_tf.decoding.sampling import Sampling, sample
 from dtmt_tf.decoding.translate import (
+    find_by_length,
     in_batches,
     longest_hypotheses,
     make_search,
+    normalised,
     progress_bar,
     score_pairs,
     translate_lines,
@@ -15,13 +18,17 @@ from dtmt_tf.decoding.translate import (
 
 __all__ = [
     "Hypotheses",
+    "Sampling",
     "beam_search",
     "by_length",
+    "find_by_length",
     "in_batches",
     "length_penalty",
     "longest_hypotheses",
     "make_search",
+    "normalised",
     "progress_bar",
+    "sample",
     "score_pairs",
     "translate_lines",
     "translate_to",

@@ -101,7 +101,11 @@ def beam_search(
         previous = tf.gather(b.ids, tf.maximum(time - 1, 0), axis=2)
         log_probs, (hidden, memory) = step(previous, b.state)
         if prefixes is not None:
-            log_probs = _only_prefix(log_probs, b.prefixes, time)
+            log_probs = tf.cond(
+                time < tf.shape(b.prefixes)[1],
+                lambda: _only_prefix(log_probs, b.prefixes, time),
+                lambda: log_probs,
+            )
         vocab_size = log_probs.shape[-1]
         time = time + 1
 
@@ -109,7 +113,7 @@ def beam_search(
         totals = tf.reshape(totals, [tf.size(b.rows), beam_size * vocab_size])
         totals, flat = _top(totals, candidates)
         origins, tokens = flat // vocab_size, flat % vocab_size
-        ids = _write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
+        ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
         ends = tf.equal(tokens, eos_id)
 
         log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
@@ -175,13 +179,12 @@ def _shapes(tensors: Any) -> Any:
 
 def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
     """Leaves of log probabilities `[b, K, V]` the next token of each prefix, where there is one."""
-    padded = tf.pad(prefixes, [[0, 0], [0, 1]])
-    token = padded[:, tf.minimum(time, tf.shape(prefixes)[1])]
+    token = prefixes[:, time]
     allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, log_probs.shape[-1], True, False)
     return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
 
 
-def _write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+def write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     """Puts tokens `[b, K]` at a position of ids `[b, K, T]`."""
     here = tf.equal(tf.range(tf.shape(ids)[2]), position)
     return tf.where(here, tokens[:, :, None], ids)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from dtmt_tf.config import DecodingConfig
-from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
+from dtmt_tf.decoding.beam_search import Hypotheses, Step, beam_search
 from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
@@ -58,26 +58,18 @@ def make_search(
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
         `[B, P]` and how many hypotheses are wanted.
     """
-
-    def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
-        logits, state = decode_step(ids, state)
-        return tf.nn.log_softmax(logits), state
+    step = normalised(decode_step)
 
     def search(
         source_ids: tf.Tensor,
         prefixes: tf.Tensor | None = None,
         wanted: int | tf.Tensor | None = None,
     ) -> Hypotheses:
-        lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
-        max_lengths = longest_hypotheses(source_ids, decoding, prefixes)
-        size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
-
-        def search_rows(rows: tf.Tensor) -> Hypotheses:
-            longest = tf.reduce_max(tf.concat([tf.gather(lengths, rows), [1]], axis=0))
-            hypotheses = beam_search(
+        def find(rows: tf.Tensor, sources: tf.Tensor, max_lengths: tf.Tensor) -> Hypotheses:
+            return beam_search(
                 step,
-                encode(tf.gather(source_ids, rows)[:, :longest]),
-                tf.gather(max_lengths, rows),
+                encode(sources),
+                max_lengths,
                 beam_size=decoding.beam_size,
                 alpha=decoding.length_penalty,
                 offset=decoding.length_offset,
@@ -85,17 +77,61 @@ def make_search(
                 prefixes=None if prefixes is None else tf.gather(prefixes, rows),
                 wanted=wanted,
             )
-            missing = size - tf.shape(hypotheses.ids)[2]
-            return hypotheses._replace(ids=tf.pad(hypotheses.ids, [[0, 0], [0, 0], [0, missing]]))
 
-        numbers = tf.TensorSpec([None, decoding.beam_size], tf.float32)
-        specs = Hypotheses(
-            tf.TensorSpec([None, decoding.beam_size, None], tf.int32),
-            *(numbers, numbers, tf.TensorSpec(numbers.shape, tf.int32)),
+        max_lengths = longest_hypotheses(source_ids, decoding, prefixes)
+        return find_by_length(
+            find, source_ids, max_lengths, decoding.beam_size, decoding.batch_size
         )
-        return Hypotheses(*by_length(search_rows, lengths, decoding.batch_size, specs))
 
     return search
+
+
+def normalised(decode_step: Callable[[Any, Any], tuple[Any, Any]]) -> Step:
+    """Returns a step that gives log probabilities, for one that gives logits."""
+
+    def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+        logits, state = decode_step(ids, state)
+        return tf.nn.log_softmax(logits), state
+
+    return step
+
+
+def find_by_length(
+    find: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Hypotheses],
+    source_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    count: int,
+    batch_size: int,
+) -> Hypotheses:
+    """Finds hypotheses for any number of sentences, like lengths together.
+
+    Args:
+        find: Numbers of the sentences `[b]`, their source ids `[b, s]` and maximum lengths `[b]`
+            to their hypotheses.
+        source_ids: Of all sentences, `[B, S]`, padded with 0.
+        max_lengths: Of all, `[B]`.
+        count: Hypotheses of each sentence, K.
+        batch_size: Sentences at once.
+
+    Returns:
+        The hypotheses of all sentences, `[B, K, ...]`.
+    """
+    lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
+    size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+
+    def find_rows(rows: tf.Tensor) -> Hypotheses:
+        longest = tf.reduce_max(tf.concat([tf.gather(lengths, rows), [1]], axis=0))
+        sources = tf.gather(source_ids, rows)[:, :longest]
+        hypotheses = find(rows, sources, tf.gather(max_lengths, rows))
+        missing = size - tf.shape(hypotheses.ids)[2]
+        return hypotheses._replace(ids=tf.pad(hypotheses.ids, [[0, 0], [0, 0], [0, missing]]))
+
+    numbers = tf.TensorSpec([None, count], tf.float32)
+    specs = Hypotheses(
+        tf.TensorSpec([None, count, None], tf.int32),
+        *(numbers, numbers, tf.TensorSpec(numbers.shape, tf.int32)),
+    )
+    return Hypotheses(*by_length(find_rows, lengths, batch_size, specs))
 
 
 def progress_bar(total: int | None, text: str, done: int = 0) -> tqdm:

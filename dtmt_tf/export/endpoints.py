@@ -59,20 +59,18 @@ class Endpoints:
         self.unknown = UnknownWords(dictionary or {}) if decoding.replace_unknown else None
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
-        # one graph for all signatures that search, another for those with a prefix
         search = make_search(model.encode, model.decode_step, decoding, EOS_ID)
 
-        def searched(
-            source: tf.Tensor, prefixes: tf.Tensor | None = None, wanted: int | tf.Tensor = 1
-        ) -> Hypotheses:
+        def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:
             with products_in(decoding.precision, model.trainable_variables):
                 return search(source, prefixes, wanted)
 
-        self._search = tf.function(
-            lambda source, wanted: searched(source, wanted=wanted),
-            input_signature=[ids, tf.TensorSpec([], tf.int32)],
+        # one graph for all signatures that search
+        self._search_from = tf.function(
+            searched,
+            input_signature=[ids, ids, tf.TensorSpec([], tf.int32)],
+            autograph=False,
         )
-        self._search_from = tf.function(searched, input_signature=[ids, ids])
 
     def described_limits(self) -> dict[str, Any]:
         """Returns the limits that a user should know, in words where a number does not do."""
@@ -106,7 +104,7 @@ class Endpoints:
         text, parts, owners = self._parts(text)
         blank = text == ""
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
-        source = self._within(_dense(tf.gather(parts, first)), times=2)  # written, then scored
+        source = self._within(dense(tf.gather(parts, first)), times=2)  # written, then scored
         found = self._search(source, 1)
         length = tf.where(blank, 1, found.lengths[:, 0])
         only_end = tf.one_hot(tf.zeros_like(length), _most(length), EOS_ID, PAD_ID)
@@ -114,7 +112,7 @@ class Endpoints:
         attention = self._attention(source, target, length)
         unknown = None
         if self.unknown:
-            surfaces = _dense(tf.gather(self._surfaces(text, parts), first), "")
+            surfaces = dense(tf.gather(self._surfaces(text, parts), first), "")
             unknown = self.unknown(source, surfaces, attention)
         return {
             "translation": self.target.decode(target, unknown),
@@ -127,8 +125,8 @@ class Endpoints:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
-        source_ids = _dense(self.source.encode(_stripped(source))[:, : self.most])
-        target_ids = _dense(self.target.encode(_without_mark(target))[:, : self.most])
+        source_ids = dense(self.source.encode(_stripped(source))[:, : self.most])
+        target_ids = dense(self.target.encode(_without_mark(target))[:, : self.most])
         source_length, tokens = _lengths(source_ids), _lengths(target_ids)
         if self.limits:
             target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)
@@ -156,7 +154,7 @@ class Endpoints:
         translations, scores, _ = self._translate(source, best=1, prefixes=ids)
         whole = translations[:, 0]
         size = tf.strings.length(whole)
-        given = _dense(ids)
+        given = dense(ids)
         sign = tf.fill(tf.shape(given), UNKNOWN) if self.unknown else None
         read = tf.minimum(tf.strings.length(self.target.decode(given, sign)), size)
         return {
@@ -164,25 +162,34 @@ class Endpoints:
             "score": scores[:, 0],
         }
 
+    def _search(self, source: tf.Tensor, wanted: int) -> Hypotheses:
+        """Returns the hypotheses of source ids `[P, S]`, of which so many are final."""
+        return self._search_from(source, tf.zeros([tf.shape(source)[0], 0], tf.int32), wanted)
+
+    def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns source ids `[P, S]` of all parts of texts, and the text of each, `[P]`."""
+        parts, owners = self.source.encode_parts(_stripped(text), self.longest)
+        return dense(parts), owners
+
     def _translate(
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the `best` translations (1 with prefixes), scores, lengths, `[B, best]` each."""
         text, parts, owners = self._parts(text)
         blank = text == ""
-        ids = _dense(parts)
+        ids = dense(parts)
         times = 2 if self.unknown else 1  # what is written is scored, then
         if prefixes is None:
             mine = tf.zeros([tf.shape(ids)[0], 0], tf.int32)
             hypotheses = self._search(self._within(ids, times=times), best)
         else:  # of the first part of each text
             first = tf.concat([[-1], owners[:-1]], axis=0) < owners
-            mine = tf.where(first[:, None], tf.gather(_dense(prefixes), owners), PAD_ID)
-            hypotheses = self._search_from(self._within(ids, mine, times), mine)
+            mine = tf.where(first[:, None], tf.gather(dense(prefixes), owners), PAD_ID)
+            hypotheses = self._search_from(self._within(ids, mine, times), mine, best)
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
         unknown = None
         if self.unknown:
-            surfaces = _dense(self._surfaces(text, parts), "")
+            surfaces = dense(self._surfaces(text, parts), "")
             unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, _lengths(mine))
         translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
@@ -304,7 +311,7 @@ def _lengths(ids: tf.Tensor) -> tf.Tensor:
     return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
 
 
-def _dense(rows: tf.RaggedTensor, padding: Any = PAD_ID) -> tf.Tensor:
+def dense(rows: tf.RaggedTensor, padding: Any = PAD_ID) -> tf.Tensor:
     """Pads rows; at least one column, also where there is no row."""
     padded = rows.to_tensor(padding)
     missing = tf.maximum(1 - tf.shape(padded)[1], 0)

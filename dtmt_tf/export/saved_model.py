@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from dtmt_tf.config import ExportConfig
@@ -16,6 +15,7 @@ from dtmt_tf.export.endpoints import Endpoints, Tensors
 from dtmt_tf.export.limits import limit_lines
 from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.signatures import SIGNATURES
+from dtmt_tf.export.steps import Steps
 from dtmt_tf.export.warmup import Request, write_warmup
 
 
@@ -41,38 +41,24 @@ def export_saved_model(
         "serving_default": endpoints.translate,
         "info": lambda text: {"info": tf.fill(tf.shape(text), answer)},
     }
-    archive = keras.export.ExportArchive()
-    archive.track(endpoints.model)
-    archive.track(endpoints.source.tokenizer)
-    if endpoints.target is not endpoints.source:
-        archive.track(endpoints.target.tokenizer)
-    if endpoints.unknown and endpoints.unknown.table:
-        archive.track(endpoints.unknown.table)
+    module = tf.Module()
+    module.weights = [variable.value for variable in endpoints.model.variables]
+    module.tokenizers = [side.tokenizer for side in (endpoints.source, endpoints.target)]
+    module.unknown = endpoints.unknown.table if endpoints.unknown else None
+    module.steps = Steps(endpoints)
+    signatures = {}
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
         specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
-        archive.add_endpoint(name, traced(_checked(function, endpoints.limits), specs), specs)
-    archive.write_out(str(folder), verbose=False)
+        checked = tf.function(_checked(function, endpoints.limits), autograph=False)
+        signatures[name] = checked.get_concrete_function(*specs)
+    tf.saved_model.save(module, str(folder), signatures)
     if warmup:
         write_warmup(folder, warmup)
     problems = check_servable(folder)
     if problems:
         raise UserError("The model could not be served:\n  " + "\n  ".join(problems))
     return folder
-
-
-def traced(function: Callable[..., Tensors], specs: Sequence[tf.TensorSpec]) -> Any:
-    """Returns what calls a function's graph, traced here.
-
-    Keras makes a graph of an endpoint, and TensorFlow, which saves it, another. Of such a call both
-    are soon made, and the function is traced once.
-
-    Args:
-        function: Takes a tensor for each of the specs.
-        specs: Shapes, types and names of its inputs.
-    """
-    graph = tf.function(function).get_concrete_function(*specs)
-    return lambda *inputs: graph(*inputs)
 
 
 def _checked(function: Callable[..., Tensors], limits: ExportConfig | None) -> Any:

@@ -67,6 +67,20 @@ class ExportedModel:
         """Whether the model has a signature."""
         return name in self._signatures
 
+    @property
+    def steps(self) -> Any:
+        """The parts of a search, see `dtmt_tf.export.steps`.
+
+        Raises:
+            UserError: If an earlier version has exported the model, without them.
+        """
+        if not hasattr(self._model, "steps"):
+            raise UserError(
+                f"{self.folder} searches in its own way alone: an earlier version has exported it. "
+                "dtmt export makes a model that also samples."
+            )
+        return self._model.steps
+
     def ask(self, name: str, **inputs: Sequence[str]) -> list[Row]:
         """Calls a signature with as many strings for each input.
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtmt_tf.decoding import in_batches, score_pairs
+from dtmt_tf.decoding import Sampling, in_batches, score_pairs
 from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.translator.exported import TRANSLATE, ExportedModel, Row
 from dtmt_tf.translator.places import find_model
+from dtmt_tf.translator.searches import Search, Searches
 from dtmt_tf.translator.stream import paced
 from dtmt_tf.translator.words import Alignment, align_words
 
@@ -41,7 +43,7 @@ class Translation:
         source: The text.
         text: The translation; empty for a text of blanks.
         score: Its log probability over the length penalty, natural logarithm; 0 for blanks.
-        nbest: The best translations, this one first, if they were asked for.
+        nbest: The best translations, or samples, this one first, if they were asked for.
         alignment: Of words, if it was asked for; of a text that is translated in parts, of the
             first part.
     """
@@ -113,6 +115,10 @@ class Translator:
         card: dict[str, Any] = json.loads(row["info"])
         return card
 
+    @functools.cached_property
+    def _searches(self) -> Searches:
+        return Searches(self._model.steps, self.info, self.batch_size)
+
     def __call__(
         self,
         texts: Sequence[str],
@@ -120,6 +126,7 @@ class Translator:
         nbest: int = 0,
         align: bool = False,
         prefixes: Sequence[str] | None = None,
+        sample: Sampling | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> list[Translation]:
         """Translates texts, in as many batches side by side as the processor has cores.
@@ -131,14 +138,23 @@ class Translator:
             align: Whether `Translation.alignment` is given.
             prefixes: What each translation is to begin with, empty for anything; not together
                 with `nbest` or `align`.
+            sample: How translations are drawn at random, `nbest` of each text as they come, or
+                one; not together with `align` or `prefixes`. By default the best are searched.
             advance: Called with the number of texts of each batch that is done.
 
         Raises:
             UserError: If the model refuses a text, has not so many translations, or was exported
                 by a version that could not answer.
-            ValueError: If prefixes are not as many as texts, or go with `nbest` or `align`.
+            ValueError: If prefixes are not as many as texts, or questions do not go together.
         """
         _check_lists(texts, prefixes)
+        if sample and (align or prefixes is not None):
+            raise ValueError("sample goes with neither align nor prefixes.")
+        if sample:
+            draw = functools.partial(
+                _searched, search=self._searches.sampler(sample, nbest or 1), nbest=nbest
+            )
+            return in_batches(texts, draw, self.batch_size, advance=advance)
         if prefixes is None:
             translate = functools.partial(self._translate, nbest=nbest, align=align)
             return in_batches(texts, translate, self.batch_size, advance=advance)
@@ -153,6 +169,7 @@ class Translator:
         *,
         nbest: int = 0,
         align: bool = False,
+        sample: Sampling | None = None,
         ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[Translation]:
         """Yields the translations of any number of lines, in their order.
@@ -164,10 +181,11 @@ class Translator:
             lines: The lines.
             nbest: See `__call__`.
             align: See `__call__`.
+            sample: See `__call__`.
             ready: Whether the next line can be had without waiting; if not, those that were read
                 are translated at once.
         """
-        translate = functools.partial(self, nbest=nbest, align=align)
+        translate = functools.partial(self, nbest=nbest, align=align, sample=sample)
         return self.paced(lines, translate, ready)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
@@ -256,6 +274,16 @@ class Translator:
             Score(source, target, float(row["log_probability"]), int(row["tokens"]))
             for source, target, row in zip(sources, targets, found, strict=True)
         ]
+
+
+def _searched(texts: list[str], search: Search, nbest: int) -> list[Translation]:
+    """Returns the first translation that a search finds of each text, and `nbest` if asked for."""
+    answers = []
+    for text, found in zip(texts, search(texts), strict=True):
+        candidates = tuple(itertools.starmap(Candidate, found))
+        first = candidates[0]
+        answers.append(Translation(text, first.text, first.score, candidates[:nbest]))
+    return answers
 
 
 def _text(value: bytes) -> str:

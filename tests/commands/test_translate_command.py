@@ -33,8 +33,10 @@ class Upper:
         cls.loaded.append((place, batch_size))
         return cls(ROOT)  # a folder without a model: its hash is that of nothing
 
-    def __call__(self, texts, nbest=0, align=False, prefixes=None):
+    def __call__(self, texts, nbest=0, align=False, prefixes=None, sample=None):
         self.asked.append(list(texts))
+        if sample:
+            texts = [f"{text} {sample.temperature} {sample.top_k} {sample.seed}" for text in texts]
         if any("bad" in text for text in texts):
             raise UserError("refused; dtmt export helps")
         return [
@@ -81,6 +83,11 @@ def run(monkeypatch, tmp_path, capsys):
         (["--nbest", "1", "--scores"], ["A B\t-1.0000", "\t-1.0000", "C\t-1.0000"]),
         (["--align"], ["A B\t1-0 0-1", "\t1-0 0-1", "C\t1-0 0-1"]),
         (["--prefix", "other"], ["x yA B", "", "zC"]),
+        (["--sample"], ["A B 1.0 0 0", " 1.0 0 0", "C 1.0 0 0"]),
+        (
+            ["--sample", "--temperature", "0.5", "--top-k", "9", "--seed", "2"],
+            ["A B 0.5 9 2", " 0.5 9 2", "C 0.5 9 2"],
+        ),
         (["--score", "other"], ["-1.2500\t3", "-1.2500\t0", "-1.2500\t1"]),
         (
             ["--score", "other", "--show-source"],
@@ -122,12 +129,23 @@ def test_files_of_different_lengths_are_refused(run, option, source):
 
 @pytest.mark.parametrize(
     "options",
-    ["--score x --nbest 2", "--score x --prefix y", "--score x --scores", "--prefix x --align"],
+    [
+        *("--score x --nbest 2", "--score x --prefix y", "--score x --scores"),
+        *("--prefix x --align", "--sample --align", "--sample --prefix x"),
+    ],
 )
 def test_questions_that_do_not_go_together_are_refused(run, options, capsys):
     with pytest.raises(SystemExit):
         run(*options.split())
     assert "goes with neither" in capsys.readouterr().err
+
+
+def test_options_of_samples_need_samples(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--top-p", "0.9")
+    assert "--top-p goes with --sample" in capsys.readouterr().err
+    with pytest.raises(UserError, match="temperature should be above 0"):
+        run("--sample", "--temperature", "0")
 
 
 def test_other_questions_do_not_go_on_with_the_lines_of_one(run, tmp_path):
