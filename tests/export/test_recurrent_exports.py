@@ -5,13 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
-from dtmt_tf.export.saved_model import traced
 from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
@@ -49,9 +47,9 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     """One SavedModel with a function for each kind."""
     vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=60))
     size, decoding = vocabulary.source.size, DecodingConfig(beam_size=3, extra_length=5)
-    archive = keras.export.ExportArchive()
-    archive.track(vocabulary.source.tokenizer)
-    archive.track(vocabulary.target.tokenizer)
+    module = tf.Module()
+    module.tokenizers = [vocabulary.source.tokenizer, vocabulary.target.tokenizer]
+    module.weights = []
     functions = {}
     configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
     configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
@@ -62,12 +60,11 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     }
     models["ensemble"] = Ensemble([models.pop(kind) for kind in KINDS])
     for kind, model in models.items():
-        archive.track(model)
-        specs = [tf.TensorSpec([None], tf.string, "text")]
+        module.weights += [variable.value for variable in model.variables]
         endpoints = Endpoints(model, vocabulary, decoding, 20, "de")
-        functions[kind] = traced(endpoints.translate_nbest, specs)
-        archive.add_endpoint(kind, functions[kind], specs)
-    archive.write_out(str(tmp_path / "1"), verbose=False)
+        function = tf.function(endpoints.translate_nbest, autograph=False)
+        functions[kind] = function.get_concrete_function(tf.TensorSpec([None], tf.string, "text"))
+    tf.saved_model.save(module, str(tmp_path / "1"), functions)
     result = subprocess.run(
         [sys.executable, "-c", ANSWER, Path(__file__).parent, tmp_path / "1"],
         input=json.dumps([list(models), LINES]),
