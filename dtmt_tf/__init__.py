@@ -6,9 +6,25 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dtmt_tf.translator import Alignment, Candidate, Sampling, Score, Translation, Translator
+    from dtmt_tf.translator import (
+        Alignment,
+        Candidate,
+        Constraints,
+        Sampling,
+        Score,
+        Translation,
+        Translator,
+    )
 
-__all__ = ["Alignment", "Candidate", "Sampling", "Score", "Translation", "Translator"]
+__all__ = [
+    "Alignment",
+    "Candidate",
+    "Constraints",
+    "Sampling",
+    "Score",
+    "Translation",
+    "Translator",
+]
 
 
 def __getattr__(name: str) -> Any:

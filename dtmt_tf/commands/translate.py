@@ -15,6 +15,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.shown import as_json, as_row
+from dtmt_tf.commands.terms import read_glossary, read_words
 
 if TYPE_CHECKING:
     from dtmt_tf.translator import Score, Translation, Translator
@@ -36,19 +37,28 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.prefix and (args.nbest or args.align):
         parser.error("--prefix goes with neither --nbest nor --align")
     chosen = {name: value for name in DRAWN if (value := getattr(args, name)) is not None}
-    if args.sample and (args.score or args.prefix or args.align):
-        parser.error("--sample goes with neither --score, --prefix nor --align")
+    for name in ("sample", "glossary", "vocabulary"):
+        if getattr(args, name) and (args.score or args.prefix or args.align):
+            parser.error(f"--{name} goes with neither --score, --prefix nor --align")
+    if args.sample and args.glossary:
+        parser.error("--sample does not go with --glossary")
     if chosen and not args.sample:
         parser.error(f"--{next(iter(chosen)).replace('_', '-')} goes with --sample")
     lines.check_files(args)
+    glossary = read_glossary(args.glossary) if args.glossary else {}
+    words = read_words(args.vocabulary) if args.vocabulary else None
     startup.start_tensorflow()
 
     from dtmt_tf.translator import Sampling, Translator
 
     args.sample = Sampling(**chosen) if args.sample else None
     translator = Translator.load(common.model_place(args), args.batch_size)
+    args.constraints = None
+    if args.glossary or args.vocabulary:
+        args.constraints = translator.constraints(glossary, words)
+    searched = args.sample or args.constraints
     at_prompt = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    if at_prompt and not (args.input or args.output or args.score or args.prefix or args.sample):
+    if at_prompt and not (args.input or args.output or args.score or args.prefix or searched):
         from dtmt_tf.commands.prompt import converse
 
         converse(translator, args.nbest, args.align)
@@ -70,6 +80,11 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         **{name: getattr(args, name) for name in ("scores", "show_source", "nbest", "align")},
         **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
         **({"sample": dataclasses.asdict(args.sample)} if args.sample else {}),
+        **{
+            name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for name in ("glossary", "vocabulary")
+            if (path := getattr(args, name))
+        },
     }
     show = as_json if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores
@@ -89,7 +104,13 @@ def _answerer(
 ) -> Callable[[list[str]], Sequence[Translation | Score]]:
     """Returns what answers lines, or pairs of them."""
     if not (args.score or args.prefix):
-        return functools.partial(translator, nbest=args.nbest, align=args.align, sample=args.sample)
+        return functools.partial(
+            translator,
+            nbest=args.nbest,
+            align=args.align,
+            sample=args.sample,
+            constraints=args.constraints,
+        )
 
     def answer(rows: list[str]) -> Sequence[Any]:
         first, second = map(list, zip(*(row.split(BETWEEN) for row in rows), strict=True))
@@ -157,6 +178,20 @@ def _parser() -> Parser:
         metavar="FILE",
         help="do not translate: write the log probability of each line of FILE as a translation, "
         "a tab, and how many sub-words that is of",
+    )
+    held = parser.add_argument_group("what translations are held to")
+    held.add_argument(
+        "--glossary",
+        type=Path,
+        metavar="FILE",
+        help="lines of a source term, a tab and a target term: where a line holds the one, its "
+        "translation holds the other; the other lines are translated as without",
+    )
+    held.add_argument(
+        "--vocabulary",
+        type=Path,
+        metavar="FILE",
+        help="words that translations are made of: no sub-words but theirs are written",
     )
     drawn = parser.add_argument_group("samples instead of the best translations")
     drawn.add_argument(

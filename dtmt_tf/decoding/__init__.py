@@ -2,6 +2,7 @@
 
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
 from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.decoding.constraints import constrained, holding, limited
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.decoding.sampling import Sampling, sample
 from dtmt_tf.decoding.translate import (
@@ -21,9 +22,12 @@ __all__ = [
     "Sampling",
     "beam_search",
     "by_length",
+    "constrained",
     "find_by_length",
+    "holding",
     "in_batches",
     "length_penalty",
+    "limited",
     "longest_hypotheses",
     "make_search",
     "normalised",

@@ -17,6 +17,7 @@ CHUNK = 32  # scores whose largest stands for them all at first
 
 Step = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
 Penalty = Callable[[tf.Tensor], tf.Tensor]
+Choose = Callable[[tf.Tensor, Any, int], tuple[tf.Tensor, tf.Tensor]]
 
 
 class Hypotheses(NamedTuple):
@@ -51,6 +52,7 @@ def beam_search(
     eos_id: int,
     prefixes: tf.Tensor | None = None,
     wanted: int | tf.Tensor | None = None,
+    choose: Choose | None = None,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -77,6 +79,9 @@ def beam_search(
             with 0 at the end, fewer than `max_lengths`; none by default.
         wanted: How many of the best hypotheses are final; all K by default. With fewer the search
             ends earlier, and those further down the list may be others than with all.
+        choose: Proposes continuations in another way: `choose(totals [b, K, V], state, number)`
+            gives log probabilities `[b, C]` of continuations, those that are to stay alive first,
+            and their places in `[K * V]`, `[b, C]`; C is at least the number, 2K or with K = 1 one.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -110,13 +115,16 @@ def beam_search(
         time = time + 1
 
         totals = b.log_probs[:, :, None] + log_probs
-        totals = tf.reshape(totals, [tf.size(b.rows), beam_size * vocab_size])
-        totals, flat = _top(totals, candidates)
+        if choose:
+            totals, flat = choose(totals, (hidden, memory), candidates)
+        else:
+            totals, flat = best_continuations(totals, candidates)
         origins, tokens = flat // vocab_size, flat % vocab_size
         ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
         ends = tf.equal(tokens, eos_id)
 
-        log_probs, best = tf.math.top_k(tf.where(ends, MINUS_INFINITY, totals), beam_size)
+        _, best = tf.math.top_k(tf.where(ends, -tf.shape(totals)[1], _places(totals)), beam_size)
+        log_probs = tf.gather(tf.where(ends, MINUS_INFINITY, totals), best, batch_dims=1)
         best_origins = tf.gather(origins, best, batch_dims=1)
         hidden = tf.nest.map_structure(
             lambda tensor: tf.gather(tensor, best_origins, batch_dims=1), hidden
@@ -197,6 +205,18 @@ def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypothese
     return Hypotheses(*(tf.gather(tensor, best, batch_dims=1) for tensor in both))
 
 
+def best_continuations(totals: tf.Tensor, number: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the highest of log probabilities `[b, K, V]`, and where in `[K * V]` they are."""
+    return _top(
+        tf.reshape(totals, [tf.shape(totals)[0], totals.shape[1] * totals.shape[2]]), number
+    )
+
+
+def _places(values: tf.Tensor) -> tf.Tensor:
+    """Returns 0, -1, -2, ... along the rows of values `[b, C]`."""
+    return tf.zeros_like(values, tf.int32) - tf.range(tf.shape(values)[1])
+
+
 def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k` of long rows `[b, N]`, in a quarter of the time.
 
@@ -220,7 +240,7 @@ def _settled(b: _Beams, penalty: Penalty, wanted: int | tf.Tensor) -> tf.Tensor:
     """Whether nothing alive can still be among a sentence's best that are wanted, `[b]`."""
     filled = (b.finished.lengths > 0) & (tf.range(tf.shape(b.log_probs)[1]) < wanted)
     worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
-    bound = b.log_probs[:, 0] / penalty(b.max_lengths)
+    bound = tf.reduce_max(b.log_probs, axis=1) / penalty(b.max_lengths)
     return tf.reduce_any(filled, axis=1) & (worst > bound)
 
 

@@ -166,10 +166,11 @@ class Endpoints:
         """Returns the hypotheses of source ids `[P, S]`, of which so many are final."""
         return self._search_from(source, tf.zeros([tf.shape(source)[0], 0], tf.int32), wanted)
 
-    def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns source ids `[P, S]` of all parts of texts, and the text of each, `[P]`."""
+    def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say."""
         parts, owners = self.source.encode_parts(_stripped(text), self.longest)
-        return dense(parts), owners
+        ids = dense(parts)
+        return ids, owners, self.source.decode(ids)
 
     def _translate(
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None

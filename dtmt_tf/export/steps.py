@@ -20,10 +20,10 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class Steps(tf.Module):
     """Functions of tensors; a state is a flat tuple of tensors, whatever the model.
 
-    `read(text [B])` gives source ids `[P, S]` and the text of each part, `[P]`; `encode(ids)` the
-    first `(hidden, memory)` of `beam_search`; `step(ids [P, K], (hidden, memory))` the logits
-    `[P, K, V]` and the next state; `write(ids [N, T])` text `[N]`; `subwords(text [B])` target ids
-    `[B, T]` without <eos>.
+    `read(text [B])` gives source ids `[P, S]` of parts, the number of the text that each is of,
+    `[P]`, and what each says, `[P]`; `encode(ids)` the first `(hidden, memory)` of `beam_search`;
+    `step(ids [P, K], (hidden, memory))` the logits `[P, K, V]` and the next state;
+    `write(ids [N, T])` text `[N]`; `subwords(text [B])` target ids `[B, T]` without <eos>.
 
     Products are in float32: a step that stands alone has no place to round its weights once.
 

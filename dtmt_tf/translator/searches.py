@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DecodingConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Sampling,
+    beam_search,
+    constrained,
     find_by_length,
+    holding,
+    limited,
     longest_hypotheses,
     normalised,
     sample,
 )
 from dtmt_tf.languages import has_blanks
+from dtmt_tf.translator.constraints import Constraints, Phrase
 
 Found = list[tuple[tuple[str, float], ...]]  # for each text its translations with their scores
 Search = Callable[[list[str]], Found]
+ROOM = 8  # places that a beam gets at once beside its own, one for each token of terms
 _IDS = tf.TensorSpec([None, None], tf.int32)
+_PHRASES = tf.TensorSpec([None, None, None], tf.int32)
+_ALLOWED = tf.TensorSpec([None], tf.bool)
 
 
 class Searches:
@@ -37,37 +47,92 @@ class Searches:
     def __init__(self, steps: Any, card: Mapping[str, Any], batch_size: int) -> None:
         self._steps = steps
         self._decoding = DecodingConfig(**card["decoding"], batch_size=batch_size)
+        self._source_blanks = has_blanks(card["source_language"])
         self._between = " " if has_blanks(card["target_language"]) else ""
         self._graphs: dict[Any, Any] = {}
+        self._lock = threading.Lock()
 
-    def sampler(self, sampling: Sampling, count: int) -> Search:
+    def constraints(
+        self, glossary: Mapping[str, str], vocabulary: Iterable[str] | None
+    ) -> Constraints:
+        """Returns terms and words in the model's sub-words."""
+        return Constraints(
+            self._steps.subwords, self._size(), self._source_blanks, glossary, vocabulary
+        )
+
+    def sampler(self, sampling: Sampling, allowed: tf.Tensor | None, count: int) -> Search:
         """Returns what draws `count` translations of each text, see `decoding.sample`.
 
         The k-th of a text is the same whatever other texts are asked for with it.
+
+        Args:
+            sampling: How they are drawn.
+            allowed: Which sub-words may be drawn, `[V]`; all by default.
+            count: How many.
         """
-        key = dataclasses.replace(sampling, seed=0), count
-        if key not in self._graphs:
-            self._graphs[key] = self._sampling_graph(sampling, count)
-        graph = self._graphs[key]
+        key = dataclasses.replace(sampling, seed=0), allowed is None, count
+        graph = self._graph(key, lambda: self._sampling_graph(sampling, allowed is None, count))
 
         def search(texts: list[str]) -> Found:
-            ids, owners = self._steps.read(tf.constant(texts, tf.string))
+            ids, owners, _ = self._steps.read(tf.constant(texts, tf.string))
             rows = _rows(owners)
             named = [(texts[text], part) for text, part in rows]
             seeds = [[(_hash(*name, k), sampling.seed) for k in range(count)] for name in named]
-            found = graph(ids, tf.reshape(tf.constant(seeds, tf.int64), [len(rows), count, 2]))
+            shaped = tf.reshape(tf.constant(seeds, tf.int64), [len(rows), count, 2])
+            found = graph(ids, shaped, self._mask(allowed))
             return self._joined(texts, ids, rows, found)
 
         return search
 
-    def _sampling_graph(self, sampling: Sampling, count: int) -> Any:
-        steps, decoding = self._steps, self._decoding
-        step = normalised(self._step)
+    def searcher(self, constraints: Constraints, count: int) -> Search:
+        """Returns what finds the best `count` translations that meet constraints."""
+        least = max(count, self._decoding.beam_size)
 
-        def draw(source_ids: tf.Tensor, seeds: tf.Tensor) -> Hypotheses:
+        def search(texts: list[str]) -> Found:
+            together: dict[int, list[int]] = {}  # by the size of the beam, whatever the neighbours
+            for number, text in enumerate(texts):
+                tokens = sum(map(len, constraints.phrases(text).values()))
+                together.setdefault(least + ROOM * -(-tokens // ROOM), []).append(number)
+            found: dict[int, tuple[tuple[str, float], ...]] = {}
+            for size, numbers in together.items():
+                held = self._held([texts[k] for k in numbers], constraints, count, size)
+                found.update(zip(numbers, held, strict=True))
+            return [found[k] for k in range(len(texts))]
+
+        return search
+
+    def _held(self, texts: list[str], constraints: Constraints, count: int, size: int) -> Found:
+        ids, owners, parts = self._steps.read(tf.constant(texts, tf.string))
+        rows = _rows(owners)
+        phrases = tf.constant(_phrases(texts, rows, parts.numpy().tolist(), constraints))
+        key = size, constraints.has_terms, constraints.allowed is None
+        graph = self._graph(key, lambda: self._search_graph(*key))
+        found = graph(ids, phrases, self._mask(constraints.allowed), count)
+        return self._joined(texts, ids, rows, Hypotheses(*(each[:, :count] for each in found)))
+
+    def _graph(self, key: Any, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if key not in self._graphs:
+                self._graphs[key] = make()
+            return self._graphs[key]
+
+    def _size(self) -> int:
+        """Returns the number of target sub-words."""
+        logits, _ = self._steps.step.concrete_functions[0].structured_outputs
+        return int(logits.shape[-1])
+
+    def _mask(self, allowed: tf.Tensor | None) -> tf.Tensor:
+        return tf.zeros([0], tf.bool) if allowed is None else allowed
+
+    def _sampling_graph(self, sampling: Sampling, free: bool, count: int) -> Any:
+        steps, decoding = self._steps, self._decoding
+
+        def draw(source_ids: tf.Tensor, seeds: tf.Tensor, allowed: tf.Tensor) -> Hypotheses:
+            step = normalised(self._step)
+
             def find(rows: tf.Tensor, sources: tf.Tensor, max_lengths: tf.Tensor) -> Hypotheses:
                 return sample(
-                    step,
+                    step if free else limited(step, allowed),
                     steps.encode(sources),
                     max_lengths,
                     tf.gather(seeds, rows),
@@ -80,8 +145,42 @@ class Searches:
             max_lengths = longest_hypotheses(source_ids, decoding)
             return find_by_length(find, source_ids, max_lengths, count, decoding.batch_size)
 
-        seeds_spec = tf.TensorSpec([None, count, 2], tf.int64)
-        return tf.function(draw, input_signature=[_IDS, seeds_spec], autograph=False)
+        seeds = tf.TensorSpec([None, count, 2], tf.int64)
+        return tf.function(draw, input_signature=[_IDS, seeds, _ALLOWED], autograph=False)
+
+    def _search_graph(self, size: int, has_terms: bool, free: bool) -> Any:
+        steps, decoding = self._steps, self._decoding
+
+        def best(
+            source_ids: tf.Tensor, phrases: tf.Tensor, allowed: tf.Tensor, wanted: tf.Tensor
+        ) -> Hypotheses:
+            def find(rows: tf.Tensor, sources: tf.Tensor, max_lengths: tf.Tensor) -> Hypotheses:
+                step, choose = normalised(self._step), None
+                step = step if free else limited(step, allowed)
+                state = steps.encode(sources)
+                own = tf.gather(phrases, rows)
+                if has_terms:
+                    step, state, choose = constrained(step, state, own, EOS_ID)
+                found = beam_search(
+                    step,
+                    state,
+                    max_lengths,
+                    beam_size=size,
+                    alpha=decoding.length_penalty,
+                    offset=decoding.length_offset,
+                    eos_id=EOS_ID,
+                    wanted=wanted,
+                    choose=choose,
+                )
+                return holding(found, own) if has_terms else found
+
+            room = tf.math.count_nonzero(phrases, axis=[1, 2], dtype=tf.int32)
+            max_lengths = longest_hypotheses(source_ids, decoding) + room
+            return find_by_length(find, source_ids, max_lengths, size, decoding.batch_size)
+
+        wanted = tf.TensorSpec([], tf.int32)
+        signature = [_IDS, _PHRASES, _ALLOWED, wanted]
+        return tf.function(best, input_signature=signature, autograph=False)
 
     def _step(self, ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         """The exported step; the number of hypotheses, which it leaves open, stays known."""
@@ -93,7 +192,10 @@ class Searches:
     def _joined(
         self, texts: Sequence[str], ids: tf.Tensor, rows: Sequence[tuple[int, int]], found: Any
     ) -> Found:
-        """Joins the translations of parts; scores are means weighted by the parts' sub-words."""
+        """Joins the translations of parts; scores are means weighted by the parts' sub-words.
+
+        Where a part has fewer translations than others, so has the whole.
+        """
         parts, count, size = found.ids.shape
         written = self._steps.write(tf.reshape(found.ids, [parts * count, size])).numpy()
         weights = tf.math.count_nonzero(ids, axis=1).numpy()
@@ -106,6 +208,7 @@ class Searches:
             if not text.strip():
                 answers.append((("", 0.0),) * count)
                 continue
+            there = found.lengths.numpy()[own].min(axis=0) > 0
             pieces = [
                 [written[number * count + k].decode("utf-8", "replace") for number in own]
                 for k in range(count)
@@ -114,7 +217,8 @@ class Searches:
             answers.append(
                 tuple(
                     (self._between.join(filter(None, each)), float(mean))
-                    for each, mean in zip(pieces, means, strict=True)
+                    for each, mean, is_there in zip(pieces, means, there, strict=True)
+                    if is_there
                 )
             )
         return answers
@@ -126,6 +230,31 @@ def _rows(owners: tf.Tensor) -> list[tuple[int, int]]:
     for text in owners.numpy().tolist():
         rows.append((text, rows[-1][1] + 1 if rows and rows[-1][0] == text else 0))
     return rows
+
+
+def _phrases(
+    texts: Sequence[str],
+    rows: Sequence[tuple[int, int]],
+    parts: Sequence[bytes],
+    constraints: Constraints,
+) -> np.ndarray:
+    """Returns the terms of each part, `[P, N, L]`.
+
+    A term that a cut divides, or that reading has changed, is its text's first part's.
+    """
+    wanted: list[list[Phrase]] = [[] for _ in rows]
+    for number, text in enumerate(texts):
+        own = [k for k, (owner, _) in enumerate(rows) if owner == number]
+        for term, phrase in constraints.phrases(text).items():
+            part = next((k for k in own if term.encode() in parts[k]), own[0])
+            if phrase not in wanted[part]:
+                wanted[part].append(phrase)
+    longest = max((len(phrase) for each in wanted for phrase in each), default=1)
+    result = np.zeros([len(rows), max([1, *map(len, wanted)]), longest], np.int32)
+    for k, each in enumerate(wanted):
+        for n, phrase in enumerate(each):
+            result[k, n, : len(phrase)] = phrase
+    return result
 
 
 def _hash(text: str, part: int, number: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from dtmt_tf.decoding import Sampling, in_batches, score_pairs
 from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
+from dtmt_tf.translator.constraints import Constraints
 from dtmt_tf.translator.exported import TRANSLATE, ExportedModel, Row
 from dtmt_tf.translator.places import find_model
 from dtmt_tf.translator.searches import Search, Searches
@@ -119,6 +120,22 @@ class Translator:
     def _searches(self) -> Searches:
         return Searches(self._model.steps, self.info, self.batch_size)
 
+    def constraints(
+        self, glossary: Mapping[str, str] | None = None, vocabulary: Iterable[str] | None = None
+    ) -> Constraints:
+        """Returns what translations can be held to.
+
+        Args:
+            glossary: Target terms by source terms. Where a source term stands in a text, its target
+                term is in the translation.
+            vocabulary: Words that translations are made of: no sub-words but theirs are written.
+
+        Raises:
+            UserError: If a term can not be written, there is neither term nor word, or the model
+                was exported by a version that could not answer.
+        """
+        return self._searches.constraints(glossary or {}, vocabulary)
+
     def __call__(
         self,
         texts: Sequence[str],
@@ -127,6 +144,7 @@ class Translator:
         align: bool = False,
         prefixes: Sequence[str] | None = None,
         sample: Sampling | None = None,
+        constraints: Constraints | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> list[Translation]:
         """Translates texts, in as many batches side by side as the processor has cores.
@@ -140,6 +158,8 @@ class Translator:
                 with `nbest` or `align`.
             sample: How translations are drawn at random, `nbest` of each text as they come, or
                 one; not together with `align` or `prefixes`. By default the best are searched.
+            constraints: What the translations are held to; not together with `align` or
+                `prefixes`; a vocabulary alone together with `sample`. By default nothing.
             advance: Called with the number of texts of each batch that is done.
 
         Raises:
@@ -148,13 +168,18 @@ class Translator:
             ValueError: If prefixes are not as many as texts, or questions do not go together.
         """
         _check_lists(texts, prefixes)
-        if sample and (align or prefixes is not None):
-            raise ValueError("sample goes with neither align nor prefixes.")
+        if (sample or constraints) and (align or prefixes is not None):
+            raise ValueError("sample and constraints go with neither align nor prefixes.")
         if sample:
-            draw = functools.partial(
-                _searched, search=self._searches.sampler(sample, nbest or 1), nbest=nbest
-            )
+            if constraints and constraints.has_terms:
+                raise ValueError("sample does not go with terms.")
+            allowed = constraints.allowed if constraints else None
+            search = self._searches.sampler(sample, allowed, nbest or 1)
+            draw = functools.partial(_searched, search=search, nbest=nbest)
             return in_batches(texts, draw, self.batch_size, advance=advance)
+        if constraints:
+            hold = functools.partial(self._constrained, constraints=constraints, nbest=nbest)
+            return in_batches(texts, hold, self.batch_size, advance=advance)
         if prefixes is None:
             translate = functools.partial(self._translate, nbest=nbest, align=align)
             return in_batches(texts, translate, self.batch_size, advance=advance)
@@ -170,6 +195,7 @@ class Translator:
         nbest: int = 0,
         align: bool = False,
         sample: Sampling | None = None,
+        constraints: Constraints | None = None,
         ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[Translation]:
         """Yields the translations of any number of lines, in their order.
@@ -182,10 +208,13 @@ class Translator:
             nbest: See `__call__`.
             align: See `__call__`.
             sample: See `__call__`.
+            constraints: See `__call__`.
             ready: Whether the next line can be had without waiting; if not, those that were read
                 are translated at once.
         """
-        translate = functools.partial(self, nbest=nbest, align=align, sample=sample)
+        translate = functools.partial(
+            self, nbest=nbest, align=align, sample=sample, constraints=constraints
+        )
         return self.paced(lines, translate, ready)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
@@ -227,6 +256,20 @@ class Translator:
                 texts, bests, lists, alignments, strict=True
             )
         ]
+
+    def _constrained(
+        self, texts: list[str], constraints: Constraints, nbest: int
+    ) -> list[Translation]:
+        """Translates texts that hold terms in a search of their own, others as they always are."""
+        free = [] if constraints.allowed is not None else [
+            text for text in texts if not constraints.phrases(text)
+        ]  # fmt: skip
+        answers = {each.source: each for each in self._translate(free, nbest, False)}
+        bound = [text for text in texts if text not in answers]
+        if bound:
+            search = self._searches.searcher(constraints, nbest or 1)
+            answers |= {each.source: each for each in _searched(bound, search, nbest)}
+        return [answers[text] for text in texts]
 
     def _candidates(self, row: Row, nbest: int) -> tuple[Candidate, ...]:
         if nbest > (most := len(row["translations"])):
@@ -281,7 +324,7 @@ def _searched(texts: list[str], search: Search, nbest: int) -> list[Translation]
     answers = []
     for text, found in zip(texts, search(texts), strict=True):
         candidates = tuple(itertools.starmap(Candidate, found))
-        first = candidates[0]
+        first = candidates[0] if candidates else Candidate("", 0.0)
         answers.append(Translation(text, first.text, first.score, candidates[:nbest]))
     return answers
 

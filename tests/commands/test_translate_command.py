@@ -12,6 +12,7 @@ import pytest
 
 from dtmt_tf import startup
 from dtmt_tf.commands import prompt, translate
+from dtmt_tf.commands.terms import read_glossary
 from dtmt_tf.errors import UserError
 from dtmt_tf.translator import Alignment, Candidate, Score, Translation
 from dtmt_tf.translator.stream import paced
@@ -33,8 +34,10 @@ class Upper:
         cls.loaded.append((place, batch_size))
         return cls(ROOT)  # a folder without a model: its hash is that of nothing
 
-    def __call__(self, texts, nbest=0, align=False, prefixes=None, sample=None):
+    def __call__(self, texts, nbest=0, align=False, prefixes=None, sample=None, constraints=None):
         self.asked.append(list(texts))
+        if constraints:
+            texts = [f"{text} {constraints}" for text in texts]
         if sample:
             texts = [f"{text} {sample.temperature} {sample.top_k} {sample.seed}" for text in texts]
         if any("bad" in text for text in texts):
@@ -49,6 +52,9 @@ class Upper:
             )
             for k, text in enumerate(texts)
         ]
+
+    def constraints(self, glossary, vocabulary):
+        return " ".join([*glossary.values(), *(vocabulary or [])])
 
     def score(self, sources, targets):
         return [Score(*pair, -1.25, len(pair[1])) for pair in zip(sources, targets, strict=True)]
@@ -68,6 +74,7 @@ def run(monkeypatch, tmp_path, capsys):
         stream = io.BytesIO(source) if isinstance(source, bytes) else source
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
         (tmp_path / "other").write_text("x y\n\nz\n")
+        (tmp_path / "terms").write_text("a\tein\n\n b c \taus breit\na\tein\n")
         assert translate.command(list(arguments)) == 0
         return capsys.readouterr().out.splitlines()
 
@@ -88,6 +95,8 @@ def run(monkeypatch, tmp_path, capsys):
             ["--sample", "--temperature", "0.5", "--top-k", "9", "--seed", "2"],
             ["A B 0.5 9 2", " 0.5 9 2", "C 0.5 9 2"],
         ),
+        (["--vocabulary", "other"], ["A B X Y Z", " X Y Z", "C X Y Z"]),
+        (["--glossary", "terms"], ["A B EIN AUS BREIT", " EIN AUS BREIT", "C EIN AUS BREIT"]),
         (["--score", "other"], ["-1.2500\t3", "-1.2500\t0", "-1.2500\t1"]),
         (
             ["--score", "other", "--show-source"],
@@ -132,12 +141,28 @@ def test_files_of_different_lengths_are_refused(run, option, source):
     [
         *("--score x --nbest 2", "--score x --prefix y", "--score x --scores"),
         *("--prefix x --align", "--sample --align", "--sample --prefix x"),
+        "--glossary x --align",
     ],
 )
 def test_questions_that_do_not_go_together_are_refused(run, options, capsys):
     with pytest.raises(SystemExit):
         run(*options.split())
     assert "goes with neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\nc d\n", "terms:2: a line of a glossary should be"),
+        ("a\t\n", "terms:1: a line of a glossary should be"),
+        ("a\tb\tc\n", "terms:1: a line of a glossary should be"),
+        ("a\tb\n\na\tc\n", "terms:3: 'a' has two translations"),
+    ],
+)
+def test_a_line_that_is_no_term_is_named(tmp_path, text, message):
+    (tmp_path / "terms").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_glossary(tmp_path / "terms")
 
 
 def test_options_of_samples_need_samples(run, capsys):

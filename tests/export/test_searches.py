@@ -1,0 +1,76 @@
+"""Searches in the caller's process over an exported model: samples, glossaries, vocabularies."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.export import Endpoints, export_saved_model
+from dtmt_tf.models import TransformerConfig
+from dtmt_tf.text import Vocabulary
+from dtmt_tf.translator import Sampling, Translator
+from tests.cells.twin import randomise
+
+LINES = ["a small dog runs", "two dogs run in the grass", "", "the cat sleeps on a mat"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The version's folder, and what the model makes of the lines."""
+    vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=40))
+    size = vocabulary.source.size
+    config = TransformerConfig(8, 12, 2, 1, 2)
+    model = randomise(config.build(size, size, TrainingConfig()), np.random.default_rng(1), 0.5)
+    decoding = DecodingConfig(beam_size=3, extra_length=5)
+    endpoints = Endpoints(model, vocabulary, decoding, 50, "en")
+    outputs = endpoints.translate(tf.constant(LINES))
+    folder = tmp_path_factory.mktemp("models") / "1"
+    card = {
+        **{"source_language": "en", "target_language": "en"},
+        "decoding": {"beam_size": 3, "extra_length": 5, "length_penalty": 0.6},
+    }
+    version = export_saved_model(endpoints, folder, card)
+    return version, (outputs["translation"], outputs["score"])
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
+
+
+def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
+    folder, _ = exported
+    long = " ".join(LINES * 5)  # two parts
+    translator, sampling = Translator(folder, 2), Sampling(temperature=0.7, seed=3)
+    found = translator([*LINES, long], sample=sampling, nbest=3)
+    texts = {each.source: [candidate.text for candidate in each.nbest] for each in found}
+    assert texts[""] == ["", "", ""] and len({*sum(texts.values(), [])}) > 8
+    again = list(Translator(folder, 4).stream([long, LINES[1]], sample=sampling))
+    assert [each.text for each in again] == [texts[long][0], texts[LINES[1]][0]]
+    np.testing.assert_allclose([each.score for each in again], [found[4].score, found[1].score],
+                               rtol=1e-4)  # fmt: skip
+    (other,) = translator([LINES[1]], sample=Sampling(temperature=0.7, seed=4), nbest=3)
+    assert [each.text for each in other.nbest] != texts[LINES[1]]
+    with pytest.raises(ValueError, match="go with neither"):
+        translator(LINES, sample=sampling, align=True)
+
+
+def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
+    folder, (translations, _) = exported
+    translator = Translator(folder, 2)
+    terms = translator.constraints({"dogs": "the sleeps mat", "cat": "dog grass", "sits": "mat"})
+    long = " ".join([LINES[1]] * 3 + [LINES[3]])
+    found = translator([*LINES, long], constraints=terms, nbest=2)
+    for k in (0, 2):  # no term: as without a glossary
+        assert found[k].text.encode() == translations.numpy()[k]
+    assert "the sleeps mat" in found[1].text and "dog grass" in found[3].text
+    assert "the sleeps mat" in found[4].text and "dog grass" in found[4].text
+    assert all("dog grass" in each.text for each in found[3].nbest)
+    words = translator.constraints(vocabulary=["grass", "dog"])
+    limited = translator(LINES, constraints=words)
+    drawn = translator(LINES, constraints=words, sample=Sampling(), nbest=5)
+    texts = "".join(each.text for each in [*limited, *(c for d in drawn for c in d.nbest)])
+    assert texts and set(texts) <= set("grass dog")
+    with pytest.raises(UserError, match="can not be written"):
+        translator.constraints({"dog": "\u2603"})
+    with pytest.raises(ValueError, match="sample does not go with terms"):
+        translator(LINES, constraints=terms, sample=Sampling())
