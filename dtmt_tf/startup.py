@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.machine import cores
@@ -14,6 +16,9 @@ from dtmt_tf.quiet import quiet_stderr
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own lines; errors are raised
 
+# What Keras and TensorFlow import if it is installed, for what nobody asks of them here: pictures,
+# wrappers of scikit-learn, JAX in TensorFlow Lite. It took 38 % of their start.
+UNUSED = ("jax", "matplotlib", "sklearn")
 STRATEGIES = ("auto", "mirrored", "multiworker")
 CLUSTER_VARIABLE = "TF_CONFIG"
 CLUSTER_EXAMPLE = (
@@ -71,8 +76,9 @@ def start_tensorflow(
         raise UserError(f"--devices names {twice[0]} twice.")
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
     with quiet_stderr():
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401
+        with without(UNUSED):
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401
 
         if not tf.config.list_physical_devices("GPU"):
             # the products are small: operations side by side, such as the encoder's directions,
@@ -93,3 +99,21 @@ def start_tensorflow(
     missing = [name for name in devices if name.upper() not in present]
     if missing:
         raise UserError(f"There is no device {missing[0]}. Present: {', '.join(present)}.")
+
+
+@contextlib.contextmanager
+def without(names: Sequence[str]) -> Iterator[None]:
+    """Within this block packages are as if they were not installed, if nothing has imported them.
+
+    What is imported in it does without them for good; later imports of them succeed.
+
+    Args:
+        names: The packages.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]

@@ -46,12 +46,15 @@ def export_saved_model(
     module.tokenizers = [side.tokenizer for side in (endpoints.source, endpoints.target)]
     module.unknown = endpoints.unknown.table if endpoints.unknown else None
     module.steps = Steps(endpoints)
+    graphs: dict[Any, Any] = {}  # of two names for one function there is one
     signatures = {}
     for name, signature in SIGNATURES.items():
         function = functions.get(name) or getattr(endpoints, name)
-        specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
-        checked = tf.function(_checked(function, endpoints.limits), autograph=False)
-        signatures[name] = checked.get_concrete_function(*specs)
+        if function not in graphs:
+            specs = [tf.TensorSpec([None], tf.string, each) for each in signature.inputs]
+            checked = tf.function(_checked(function, endpoints.limits), autograph=False)
+            graphs[function] = checked.get_concrete_function(*specs)
+        signatures[name] = graphs[function]
     tf.saved_model.save(module, str(folder), signatures)
     if warmup:
         write_warmup(folder, warmup)

@@ -163,7 +163,9 @@ def test_loading_brings_no_code_of_training(folder, translator):
         "from dtmt_tf import Translator\n"
         f"print(Translator.load({str(folder)!r})(['dogs'])[0].text)\n"
         "ours = {name.split('.')[1] for name in sys.modules if name.startswith('dtmt_tf.')}\n"
-        "print(*sorted(ours & {'training', 'runs', 'data', 'models', 'layers', 'export'}))\n"
+        "print(*sorted(ours & {'training', 'runs', 'data', 'models', 'layers', 'export'}),\n"
+        "      *sorted({'jax', 'matplotlib', 'sklearn'} & set(sys.modules)))\n"
+        "import matplotlib.pyplot\n"
     )
     quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
