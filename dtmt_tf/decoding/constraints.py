@@ -73,8 +73,8 @@ def constrained(
         asked &= ~tf.reduce_any(asked[:, None] & same & earlier, axis=2)
 
         origins, tokens = flat // vocab_size, flat % vocab_size
-        after = [tf.gather(each, origins, batch_dims=1) for each in (matched, met)]
-        banks = _banks(*_advance(*after, phrases, tokens), phrases)
+        matched, met = (tf.gather(each, origins, batch_dims=1) for each in (matched, met))
+        banks = _banks(*_advance(matched, met, phrases, tokens), phrases)
         banks = tf.where(tf.equal(tokens, eos_id), size + 1, banks)  # takes no place from others
         rivals = asked[:, None] & tf.equal(banks[:, None], banks[..., None])
         higher = values[:, None] > values[..., None]

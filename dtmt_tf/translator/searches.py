@@ -201,8 +201,8 @@ class Searches:
         weights = tf.math.count_nonzero(ids, axis=1).numpy()
         scores = found.scores.numpy()
         numbers: list[list[int]] = [[] for _ in texts]
-        for number, (text, _) in enumerate(rows):
-            numbers[text].append(number)
+        for number, (owner, _) in enumerate(rows):
+            numbers[owner].append(number)
         answers: Found = []
         for text, own in zip(texts, numbers, strict=True):
             if not text.strip():
