@@ -103,6 +103,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         return 0
     is_own = own_text.is_named(args)
     multiworker = startup.is_multiworker(args.strategy)
+    if args.plan is not None:
+        print("TensorFlow starts.", file=sys.stderr, flush=True)
     startup.start_tensorflow(args.devices, multiworker=multiworker)
     from dtmt_tf.models import MODELS
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from dtmt_tf.data.batch import bucket_bounds
 from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning import flops
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import make_schedule
 
 BYTES = 4  # float32
+LENGTH = 24  # sub-words of an ordinary sentence
+
+
+class Described(NamedTuple):
+    """What a model is, before any of it is in memory."""
+
+    text: str
+    operations: int  # of its training for each target word, passes included
+    counted: bool  # and not reckoned from the number of weights
 
 
 def batches_an_update(experiment: Experiment) -> int:
@@ -24,12 +36,22 @@ def dry_run(experiment: Experiment) -> str:
         Parameters by part, memory for weights and optimiser, sentences in a batch by bucket, and
         the phases of the learning rate.
     """
+    return described(experiment).text
+
+
+def described(experiment: Experiment) -> Described:
+    """Builds the model; returns what `dry_run` says of it, and its arithmetic.
+
+    A model that counts no operations is taken to make six for each weight and word (Kaplan et al.,
+    2020, arXiv:2001.08361, Section 2.1).
+    """
     data, training = experiment.data, experiment.training
     source_size = data.source_vocab_size
     target_size = source_size if data.joint_vocabulary else data.target_vocab_size
     with tf.Graph().as_default():  # weights without memory
         model = experiment.model.build(source_size, target_size, training)
         counts = model.parameter_counts()
+        operations = flops.training(model, flops.Work(1, LENGTH, LENGTH, *[LENGTH**2] * 3))
         bounds = bucket_bounds(data.max_length)
         largest: dict[str, int] = {}
         for bound in bounds:
@@ -67,4 +89,5 @@ def dry_run(experiment: Experiment) -> str:
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
         f"  rate {make_schedule(training).phases()}",
     ]
-    return "\n".join(lines)
+    each = 6 * total if operations is None else operations // LENGTH
+    return Described("\n".join(lines), training.passes * each, operations is not None)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, processes, random_ids
-from dtmt_tf.planning.dry_run import batches_an_update, dry_run
+from dtmt_tf.planning.dry_run import LENGTH, batches_an_update, described
+from dtmt_tf.planning.rough import product_rate, rough, words_of
 
-LENGTH = 24  # sub-words of an ordinary sentence
-UPDATES = 3  # measured of each length
-FILL = 0.9  # of a batch's positions that are target words: lengths of Multi30k in their buckets
+UPDATES = 3  # measured of each length; the first makes the graph, too
+LONG = 20.0  # seconds of an update after which a third is not waited for
+
+logger = logging.getLogger(__name__)
 
 
 class Measured(NamedTuple):
@@ -41,7 +46,7 @@ class Measurement(NamedTuple):
 
 
 def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -> Iterator[str]:
-    """Yields what an experiment is, then what its updates take here and how long it trains.
+    """Yields what an experiment is, roughly how long it trains, then what its updates take here.
 
     Args:
         experiment: The settings. What one replica reads in an update is measured.
@@ -54,9 +59,12 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
     """
     if not all(0 < number < math.inf for number in (pieces, *(devices or ()))):
         raise UserError("What --plan and --plan-for are given should be positive numbers.")
-    yield dry_run(experiment)
+    model = described(experiment)
+    yield model.text
+    yield rough(experiment, model, product_rate())
     data = experiment.data
     most = data.batch_size(data.max_length)
+    logger.info("Updates are measured in a process of their own.")
     while True:
         with processes.process() as pool:
             try:
@@ -71,6 +79,7 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
                 "data.max_length, or choose a smaller --model."
             )
         pieces *= 2
+        logger.info("Memory does not suffice; now in pieces: %s.", min(pieces, most))
     yield report(experiment, measurement, devices)
 
 
@@ -93,19 +102,25 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     step = random_ids.training_step(one, sizes, devices=[device])
     model: Any = step.model
     found = []
-    for length in sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True):
-        sentences = data.batch_size(length)
-        update = random_ids.RandomUpdate(step, sizes, sentences, length)
-        try:
-            with no_more_than_there_is(), quiet_stderr():
-                seconds = min(update.seconds() for _ in range(UPDATES))
-        except (MemoryError, tf.errors.ResourceExhaustedError):
-            return None
-        work = flops.Work(1, length, length, *[length**2] * 3)
-        operations = flops.training(model, work)
-        if operations is not None:
-            operations = training.passes * operations // length
-        found.append(Measured(sentences, length, seconds, operations))
+    lengths = sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True)
+    with tqdm(total=UPDATES * len(lengths), unit="update", leave=False, ncols=79) as bar:
+        for length in lengths:
+            sentences = data.batch_size(length)
+            bar.set_description(f"measure {sentences:,} x {length}")
+            update = random_ids.RandomUpdate(step, sizes, sentences, length)
+            taken: list[float] = []
+            try:
+                while len(taken) < UPDATES and not (len(taken) > 1 and taken[-1] > LONG):
+                    with no_more_than_there_is(), quiet_stderr():
+                        taken.append(update.seconds())
+                    bar.update()
+            except (MemoryError, tf.errors.ResourceExhaustedError):
+                return None
+            work = flops.Work(1, length, length, *[length**2] * 3)
+            operations = flops.training(model, work)
+            if operations is not None:
+                operations = training.passes * operations // length
+            found.append(Measured(sentences, length, min(taken), operations))
     return Measurement(found, pieces, processes.peak_memory())
 
 
@@ -127,11 +142,7 @@ def report(
             f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
         )
     ordinary = measurement.updates[-1]
-    words_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target words"
-    if data.sentences_per_batch:
-        words_a_batch = data.sentences_per_batch * LENGTH
-        filled = f"{LENGTH} target words in each"
-    words = training.max_steps * batches * words_a_batch
+    words, text = words_of(experiment)
     hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
     if devices:
         number, rate = devices
@@ -139,7 +150,7 @@ def report(
     lines += [
         f"  peak memory of the process {measurement.peak:.1f} GiB",
         "",
-        f"{training.max_steps:,} updates of {batches} x {limit}, {filled}: {words:.2e} words",
+        text,
     ]
     lines += [f"  {name:<44} {seconds / 3600:>12,.1f} hours" for name, seconds in hours]
     return "\n".join([*lines, "  (validation comes on top)"])

@@ -11,8 +11,8 @@ import tensorflow as tf
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.planning import measuring, processes, random_ids
-from dtmt_tf.planning.dry_run import dry_run
+from dtmt_tf.planning import measuring, processes, random_ids, rough
+from dtmt_tf.planning.dry_run import Described, described, dry_run
 from dtmt_tf.planning.measuring import Measured, Measurement
 from dtmt_tf.tasks import TASKS
 
@@ -81,7 +81,8 @@ def test_r_drop_needs_each_sentence_twice():
     assert twice.operations == pytest.approx(2 * once.operations, abs=1)
 
 
-def test_another_architecture_is_measured_without_counting(made):
+def test_another_architecture_is_measured_without_counting(made, monkeypatch):
+    monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
     measurement = measuring.measure(experiment("transformer_tiny"), 1)
     assert len(made) == 6
     assert "  4 x 32 " in measuring.report(experiment("transformer_tiny"), measurement, None)
@@ -95,6 +96,36 @@ def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
     monkeypatch.setattr(random_ids, "training_step", lambda *_, devices: type("", (), {
         "model": None, "__call__": staticmethod(short)})())  # fmt: skip
     assert measuring.measure(experiment(), 1) is None
+
+
+def test_a_long_update_is_measured_after_the_first_alone(monkeypatch, made):
+    seconds = iter([99.0, 30.0, 9.0, 3.0, 2.0])
+    monkeypatch.setattr(random_ids.RandomUpdate, "seconds", lambda self: next(seconds))
+    measurement = measuring.measure(experiment(), 1)
+    assert [one.seconds for one in measurement.updates] == [30.0, 2.0]
+
+
+@pytest.mark.parametrize(("counted", "how"), [(True, " a word;"), (False, " a word, 6 for each")])
+def test_rough_hours_follow_from_arithmetic_and_products(counted, how):
+    # 2.7648e8 words of 5 MFLOP at 40 to 75 % of 1 GFLOP/s
+    text = rough.rough(experiment(), Described("", 5_000_000, counted), 1e9)
+    assert "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words" in text
+    assert f"5 MFLOP{how}" in text and "makes 1 GFLOP/s here" in text
+    assert text.endswith("   512.0 to 960.0 hours") and max(map(len, text.split("\n"))) <= 80
+
+
+def test_operations_without_a_count_are_six_for_each_weight(monkeypatch, made):
+    counted = described(experiment())
+    measured = measuring.measure(experiment(), 1).updates[-1]
+    assert counted.counted and counted.operations == measured.operations
+    monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
+    other = described(experiment())
+    total = int(re.search(r"total +([\d,]+)", other.text)[1].replace(",", ""))
+    assert other.operations == 6 * total and not other.counted
+
+
+def test_the_rate_of_products_is_that_of_a_machine():
+    assert 1e8 < rough.product_rate() < 1e16
 
 
 def test_hours_follow_from_updates_words_and_rates():
@@ -169,7 +200,9 @@ def test_a_batch_is_read_in_more_pieces_until_memory_suffices(monkeypatch, enoug
     said = "\n".join(measuring.plan(experiment(), first, None))
     assert pool.tried == tried
     assert f"in pieces: {tried[-1]}\n" in said
-    assert "memory of each replica" in said  # what --dry-run says comes first
+    first, second, third = (said.index(text) for text in (
+        "memory of each replica", "roughly, before updates", "measured here"))  # fmt: skip
+    assert first < second < third  # what --dry-run says comes first
 
 
 def test_a_sentence_too_long_for_memory_is_a_mistake(monkeypatch):

@@ -1,0 +1,70 @@
+"""The hours of a training, reckoned at once from its arithmetic and the machine's products."""
+
+from __future__ import annotations
+
+import time
+
+import tensorflow as tf
+
+from dtmt_tf.experiment import Experiment
+from dtmt_tf.planning.dry_run import LENGTH, Described, batches_an_update
+
+SIZE = 1024  # rows and columns of the square product
+SECONDS = 0.3  # for which it is repeated
+# Shares of the square product's rate that trainings reach: SPEED.md, "of the square product's"
+LEAST, MOST = 0.4, 0.75
+FILL = 0.9  # of a batch's positions that are target words: lengths of Multi30k in their buckets
+
+
+def product_rate() -> float:
+    """Measures a square product in float32, for half a second or so.
+
+    Returns:
+        Operations a second, multiplications and additions, of the fastest.
+    """
+    square = tf.random.stateless_uniform([SIZE, SIZE], [0, 0])
+    fastest, end = float("inf"), time.perf_counter() + SECONDS
+    while fastest == float("inf") or time.perf_counter() < end:
+        start = time.perf_counter()
+        tf.matmul(square, square).numpy()
+        fastest = min(fastest, time.perf_counter() - start)
+    return 2 * SIZE**3 / fastest
+
+
+def words_of(experiment: Experiment) -> tuple[float, str]:
+    """Returns the target words that a training reads at most, and how they are reckoned."""
+    data, training = experiment.data, experiment.training
+    batches = batches_an_update(experiment)
+    words_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target words"
+    if data.sentences_per_batch:
+        words_a_batch = data.sentences_per_batch * LENGTH
+        filled = f"{LENGTH} target words in each"
+    words = training.max_steps * batches * words_a_batch
+    return words, (
+        f"{training.max_steps:,} updates of {batches} x {data.batch_limit}, {filled}: "
+        f"{words:.2e} words"
+    )
+
+
+def rough(experiment: Experiment, described: Described, rate: float) -> str:
+    """Returns the hours between which a training here probably takes, before it is measured.
+
+    Args:
+        experiment: The settings.
+        described: The model.
+        rate: What `product_rate` returned.
+    """
+    words, text = words_of(experiment)
+    hours = words * described.operations / rate / 3600
+    how = "" if described.counted else ", 6 for each weight"
+    return "\n".join(
+        [
+            "roughly, before updates are measured",
+            f"  {text}",
+            f"  {described.operations / 1e6:,.0f} MFLOP a word{how}; a square product makes "
+            f"{rate / 1e9:,.0f} GFLOP/s here,",
+            f"  of which trainings reach {LEAST:.0%} to {MOST:.0%}",
+            f"  {'here, one batch after the other':<33} {hours / MOST:>10,.1f} to "
+            f"{hours / LEAST:,.1f} hours",
+        ]
+    )
