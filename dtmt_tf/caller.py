@@ -15,6 +15,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "train": "train a model, score it and export it; go on with a training",
     "translate": "translate text with an exported model",
     "evaluate": "score a run, or compare files of translations",
+    "report": "write a page about a run: curves, scores, sentences, settings",
     "contrast": "compare probabilities of correct and of faulty translations",
     "probe": "tell what a run's encoder knows of a sentence",
     "export": "export a trained run as a SavedModel",

@@ -1,12 +1,11 @@
-"""Writes the tables of RESULTS.md from the records of finished runs."""
+"""`dtmt report` from this checkout."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dtmt_tf.commands.common import main  # noqa: E402
-from pipelines.papers.report import command  # noqa: E402
+from dtmt_tf.cli import run  # noqa: E402
 
 if __name__ == "__main__":
-    main(command)
+    run("report", sys.argv[1:])

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(ROOT.glob("*.md"))
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in DOCUMENTS}
 SCRIPTS = {
-    "report": "pipelines.papers.report",
+    "documents": "pipelines.papers.report",
     "reproduce": "pipelines.papers.reproduce",
     "benchmark": "pipelines.benchmark.command",
 }

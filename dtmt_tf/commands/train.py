@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
-from dtmt_tf.commands import common, own_text
+from dtmt_tf.commands import common, own_text, report
 from dtmt_tf.commands.next_steps import next_steps
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ def finish(run: Run, start: float) -> None:
         print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
         print(format_scores(evaluate(run, part)))
     version = publish(run)
+    page = report.write_report(run)
     minutes = (time.perf_counter() - start) / 60
-    print(f"\nExported to {version} ({minutes:.1f} minutes in all).\n")
+    print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
     print(next_steps(run.folder, SERVER_IMAGE, SERVED_AS))

@@ -41,6 +41,7 @@ KNOWN = (  # what a run makes below its folder; translations of splits besides
     *(f"train/{name}" for name in ("scores.json", *Vocabulary.FILES)),
     *("train/checkpoints/step-*.npz", "train/checkpoints/step-*.npz.damaged"),
     *("train/tensorboard/events.out.tfevents.*", "train/*.partial"),
+    *("train/report.html", "train/curve.png", "train/metrics.csv"),  # see `commands.report`
 )
 REMEDIES = {
     "experiment.json": "The command that made the run writes it anew when it goes on.",

@@ -35,8 +35,8 @@ def command() -> int:
         raise UserError(
             f"There is no published mean: no record in {args.records} has the present settings of "
             f"{args.task}{', changed by --set' * bool(args.set)}, and updates of {batches} batches "
-            "(--devices). Train them with a few seeds, then name the runs to pipelines/report.py "
-            "add."
+            "(--devices). Train them with a few seeds, then name the runs to "
+            "pipelines/documents.py add."
         )
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)

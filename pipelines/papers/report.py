@@ -40,14 +40,14 @@ def command() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        "python pipelines/report.py",
+        "python pipelines/documents.py",
         "Rewrite the generated parts of RESULTS.md, README.md and SPEED.md, and the pictures, from "
         "the results of finished runs. With add, first make a result of each run named: settings, "
         "seed, scores, size, speed. With attention, first take the attention map of README.md "
         "from an exported run.",
-        "python pipelines/report.py",
-        "python pipelines/report.py add saved_models/multi30k_ende/dtmt_tied",
-        "python pipelines/report.py attention saved_models/cldr_ende/demo",
+        "python pipelines/documents.py",
+        "python pipelines/documents.py add saved_models/multi30k_ende/dtmt_tied",
+        "python pipelines/documents.py attention saved_models/cldr_ende/demo",
     )
     parser.add_argument("action", nargs="?", choices=["add", "attention"], help="what to do before")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders of trained runs")

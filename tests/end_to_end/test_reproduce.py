@@ -135,7 +135,7 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     scores = json.loads((other / "train" / "scores.json").read_text())
     scores["test"]["bleu"] = 99.0  # older than the run
     (other / "train" / "scores.json").write_text(json.dumps(scores))
-    added = here("report", "add", run_folder, other, *places)
+    added = here("documents", "add", run_folder, other, *places)
     assert added.returncode == 0, added.stderr
     assert found(folder)["gru0"]["row"] == "gru0"
     bleu = found(folder)["gru0"]["scores"]["test"]["bleu"]
@@ -151,7 +151,7 @@ def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
     before = known.read_text()
     known.write_text(json.dumps(json.loads(before) | {"seed": 2}))
     places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
-    result = here("report", "add", *(folder / "models" / "custom").glob("gru0-*"), *places)
+    result = here("documents", "add", *(folder / "models" / "custom").glob("gru0-*"), *places)
     assert result.returncode == 2
     assert "another seed" in result.stderr and "--name" in result.stderr
     assert json.loads(known.read_text())["seed"] == 2

@@ -1,0 +1,159 @@
+"""Writes what became of a run: a page, its learning curve and its validations as a table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common
+
+if TYPE_CHECKING:
+    from dtmt_tf.evaluation.run_report import SplitFacts
+    from dtmt_tf.runs import Run
+
+PAGE, CURVE, METRICS = "report.html", "curve.png", "metrics.csv"
+ALIGNED = 3  # translations whose attention is drawn
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Opens the run, writes."""
+    parser = common.run_parser(
+        "dtmt report",
+        f"Write what became of a run beside its scores: {PAGE} (curves, scores with intervals, "
+        "BLEU by length, best and worst sentences, attention, data findings, settings, cost), "
+        f"{CURVE} and {METRICS}. A training writes the same at its end, but for the attention.",
+        "dtmt report saved_models/multi30k_ende/dtmt_tied",
+        "dtmt report --task multi30k_ende --name mine -o mine.html",
+    )
+    parser.add_argument(
+        "run",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="a run's folder (default: that of --task and --name)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"where the page goes (default: {PAGE} in the run's train/)",
+    )
+    args = parser.parse_args(arguments)
+    folder = args.run or common.run_folder(args)
+    startup.start_tensorflow()
+    from dtmt_tf.runs import Run
+
+    run = Run.open(folder, common.data_dir(args), common.cache_dir())
+    print(write_report(run, args.output, attention(run)))
+    return 0
+
+
+def write_report(run: Run, output: Path | None = None, drawn: Sequence[Any] = ()) -> Path:
+    """Writes page, curve and table of a run that has made an update.
+
+    Args:
+        run: The run.
+        output: Where the page goes, if not beside the scores.
+        drawn: What `attention` returns.
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: If the run has made no update.
+    """
+    from dtmt_tf.evaluation import run_report
+    from dtmt_tf.files import write_atomically
+
+    facts = run_facts(run, drawn)
+    path = output or run.work / PAGE
+    write_atomically(path, run_report.page(facts).encode())
+    if facts.history and output is None:
+        picture = io.BytesIO()
+        run_report.curve(facts.history).savefig(picture, format="png", dpi=150, facecolor="white")
+        write_atomically(run.work / CURVE, picture.getvalue())
+        write_atomically(run.work / METRICS, run_report.metrics(facts.history).encode())
+    return path
+
+
+def run_facts(run: Run, drawn: Sequence[Any] = ()) -> Any:
+    """Returns what the page tells of a run, an `evaluation.run_report.RunFacts`."""
+    from dtmt_tf.data.check import format_findings
+    from dtmt_tf.evaluation.run_report import RunFacts
+    from dtmt_tf.settings import as_override, is_built_in
+
+    experiment, record = run.experiment, run.read("experiment.json")
+    trained = [member.newest() for member in run.members or [run]]
+    scores = run.read("scores.json")
+    seconds, tokens = (
+        sum(getattr(each, name) for each in trained) for name in ("seconds", "tokens")
+    )
+    facts = {
+        "task": f"{experiment.task}: {run.task.description}",
+        "languages": f"{experiment.data.source_language} to {experiment.data.target_language}",
+        "model": experiment.model_name,
+        "updates": f"{sum(each.step for each in trained):,}",
+        "target words read": f"{tokens:,}",
+        "time in updates": f"{seconds / 60:.1f} minutes, {tokens / max(seconds, 1e-9):,.0f} target "
+        "words a second",
+        "seed": str(experiment.training.seed),
+        **{name: f"{size:,} pairs" for name, size in run.corpus.sizes.items()},
+        **{f"{name} version": text for name, text in record.get("versions", {}).items()},
+        **{name: str(value) for name, value in record.get("machine", {}).items()},
+    }
+    if parameters := {found["parameters"] for found in scores.values() if "parameters" in found}:
+        facts["parameters"] = f"{max(parameters):,}"
+    values = record["settings"]
+    settings = [
+        (key, as_override(values[section][name]), origin)
+        for key, origin in run.origins.items()
+        for section, _, name in [key.partition(".")]
+        if name and not is_built_in(origin) and name in values.get(section, {})
+    ]
+    return RunFacts(
+        f"{experiment.task} / {run.folder.resolve().name}",
+        facts,
+        [] if run.members else trained[0].history,
+        [_split(run, name, found) for name, found in scores.items()],
+        format_findings(run.corpus.findings).splitlines(),
+        settings,
+        drawn,
+    )
+
+
+def _split(run: Run, name: str, scores: Any) -> SplitFacts:
+    """What was translated of a split; without the lines if they are no longer there."""
+    from dtmt_tf.evaluation import choose_tokenizer
+    from dtmt_tf.evaluation.run_report import SplitFacts
+
+    path, settings = run.work / f"{name}.txt", run.experiment.evaluation
+    if name not in run.corpus.sizes or not path.exists():
+        return SplitFacts(name, scores)
+    translations = path.read_bytes().decode().split("\n")[:-1]
+    sources, references = run.corpus.lines(name)
+    if len(translations) != len(sources):
+        return SplitFacts(name, scores)
+    tokenize = choose_tokenizer(settings.tokenize, run.experiment.data.target_language)
+    return SplitFacts(name, scores, sources, references, translations, tokenize, settings.lowercase)
+
+
+def attention(run: Run) -> list[tuple[Sequence[str], Sequence[str], Any]]:
+    """Returns source words, words of the translation and weights of some of the run's samples.
+
+    Nothing if no version is exported.
+    """
+    from dtmt_tf.translator import Translator, live_versions
+
+    if not live_versions(run.folder):
+        return []
+    texts = [source for source, _ in run.read("samples.json").get("pairs", [])][:ALIGNED]
+    found = Translator.load(run.folder)(texts, align=True)
+    return [
+        (each.alignment.source, each.alignment.target, each.alignment.attention)
+        for each in found
+        if each.alignment and each.alignment.target and each.alignment.source
+    ]

@@ -1,0 +1,315 @@
+"""What became of a run, as one page of HTML that needs nothing beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sacrebleu.metrics.chrf import CHRF
+
+from dtmt_tf.evaluation.sentences import Counts, bleu_of, count_sentences
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SAMPLES, SEED = 300, 12345  # of the bootstrap
+SHOWN = 8  # sentences, of the best and of the worst
+WIDTH = 5  # source words of a bin
+LEAST = 20  # sentences of a bin
+INK = "#808080"  # of axes and labels: readable on white and on black
+COLOURS = "#3b82f6", "#e8710a", "#159a5b"
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    """A split that was translated and scored.
+
+    Args:
+        name: Such as `test`.
+        scores: What `scores.json` says of it.
+        sources: Its source lines; empty if they are not at hand.
+        references: As many.
+        translations: As many.
+        tokenize: Name of the sacreBLEU tokenizer.
+        lowercase: Whether case is ignored.
+    """
+
+    name: str
+    scores: Mapping[str, Any]
+    sources: Sequence[str] = ()
+    references: Sequence[str] = ()
+    translations: Sequence[str] = ()
+    tokenize: str = "13a"
+    lowercase: bool = False
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a page tells.
+
+    Args:
+        title: The run.
+        facts: What it is and what it cost, by name.
+        history: Validations: `step`, `bleu` and other scores, oldest first.
+        splits: What was scored.
+        findings: What the data check found.
+        settings: Name, value and origin of the settings that are no defaults.
+        attention: Source words, translated words, and the weights `[target, source]`, each.
+    """
+
+    title: str
+    facts: Mapping[str, str]
+    history: Sequence[Mapping[str, Any]]
+    splits: Sequence[SplitFacts]
+    findings: Sequence[str] = ()
+    settings: Sequence[tuple[str, str, str]] = ()
+    attention: Sequence[tuple[Sequence[str], Sequence[str], Any]] = field(default=())
+
+
+def page(run: RunFacts) -> str:
+    """Returns the page."""
+    parts = [_table(["", ""], run.facts.items())]
+    if run.splits:
+        parts += ["<h2>Scores</h2>", _scores(run.splits)]
+    if run.history:
+        parts += ["<h2>Learning curve</h2>", _svg(curve(run.history))]
+    for split in run.splits:
+        if split.translations:
+            parts += [f"<h2>{escape(split.name)}: BLEU by length</h2>", _svg(lengths(split))]
+            parts += _extremes(split)
+    if run.attention:
+        parts += ["<h2>Attention</h2>", *(_svg(attention(*each)) for each in run.attention)]
+    if run.findings:
+        found = "".join(f"<li>{escape(text)}</li>" for text in run.findings)
+        parts += ["<h2>What the data check found</h2>", f"<ul>{found}</ul>"]
+    if run.settings:
+        rows = (
+            (f"<code>{escape(name)}</code>", f"<code>{escape(value)}</code>", escape(origin))
+            for name, value, origin in run.settings
+        )
+        parts += [
+            "<h2>Settings that are no defaults</h2>",
+            _table(["setting", "value", "from"], rows, safe=True),
+        ]
+    template = resources.files(__package__).joinpath("run_report.html").read_text("utf-8")
+    return Template(template).substitute(title=escape(run.title), body="\n".join(parts))
+
+
+def metrics(history: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the validations as CSV: a column for each score."""
+    names = list(dict.fromkeys(name for entry in history for name in entry))
+    output = io.StringIO()
+    writer = csv.DictWriter(output, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return output.getvalue()
+
+
+def interval(counts: Counts) -> tuple[float, float]:
+    """Returns the bounds that 95 % of the bootstrap's BLEU scores lie within.
+
+    Args:
+        counts: Of `count_sentences`, `[N, 10]`.
+    """
+    draw = np.random.default_rng(SEED)
+    scores = [bleu_of(counts[draw.integers(len(counts), size=len(counts))]) for _ in range(SAMPLES)]
+    low, high = np.percentile(scores, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draws BLEU, cross entropy and training loss by updates, as far as there are such."""
+    names = [
+        name
+        for name in ("bleu", "cross_entropy", "loss")
+        if sum(name in entry for entry in history) > 0
+    ]
+    panels = [["bleu"]] if "bleu" in names else []
+    panels += [[name for name in names if name != "bleu"]] if set(names) - {"bleu"} else []
+    figure = _figure(4.2 * max(len(panels), 1), 2.9)
+    for axes, shown in zip(_subplots(figure, len(panels)), panels, strict=False):
+        for name, colour in zip(shown, COLOURS, strict=False):
+            points = [(entry["step"], entry[name]) for entry in history if name in entry]
+            axes.plot(
+                *zip(*points, strict=True),
+                marker="o",
+                ms=3,
+                lw=1.5,
+                color=colour,
+                label=_TITLES[name],
+            )
+        axes.set_xlabel("updates", color=INK)
+        _legend(axes)
+    return figure
+
+
+_TITLES = {
+    "bleu": "validation BLEU",
+    "cross_entropy": "validation cross entropy",
+    "loss": "training loss",
+}
+
+
+def lengths(split: SplitFacts) -> Figure:
+    """Draws BLEU by the number of source words, with 95 % intervals."""
+    counts = _counts(split)
+    figure = _figure(6.4, 2.9)
+    (axes,) = _subplots(figure, 1)
+    bins = length_bins(split.sources)
+    values = [bleu_of(counts[rows]) for _, rows in bins]
+    ends = [interval(counts[rows]) for _, rows in bins]
+    below = [max(value - low, 0) for value, (low, _) in zip(values, ends, strict=True)]
+    above = [max(high - value, 0) for value, (_, high) in zip(values, ends, strict=True)]
+    axes.errorbar(
+        range(len(bins)),
+        values,
+        [below, above],
+        marker="o",
+        ms=4,
+        lw=1.4,
+        capsize=2,
+        color=COLOURS[0],
+    )
+    axes.set_xticks(range(len(bins)), [f"{name}\n{len(rows):,}" for name, rows in bins])
+    axes.set_xlabel("source words, and sentences", color=INK)
+    axes.set_ylabel("BLEU", color=INK)
+    return figure
+
+
+def length_bins(sources: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Returns the rows of lines by their number of words, in bins of `WIDTH` words.
+
+    A bin of fewer than `LEAST` lines is joined with the next, the last with the one before.
+    """
+    by_length: dict[int, list[int]] = {}
+    for row, line in enumerate(sources):
+        by_length.setdefault(len(line.split()) // WIDTH, []).append(row)
+    bins: list[tuple[int, int, list[int]]] = []
+    for k in sorted(by_length):
+        if bins and len(bins[-1][2]) < LEAST:
+            first, _, rows = bins.pop()
+            bins.append((first, k, rows + by_length[k]))
+        else:
+            bins.append((k, k, by_length[k]))
+    if len(bins) > 1 and len(bins[-1][2]) < LEAST:
+        _, last, rows = bins.pop()
+        first, _, others = bins.pop()
+        bins.append((first, last, others + rows))
+    return [(f"{WIDTH * first}–{WIDTH * last + WIDTH - 1}", rows) for first, last, rows in bins]
+
+
+def attention(source: Sequence[str], target: Sequence[str], weights: Any) -> Figure:
+    """Draws which source words each translated word looked at.
+
+    Args:
+        source: Words, `[S]`.
+        target: Words, `[T]`.
+        weights: From 0 to 1, `[T, S]`.
+    """
+    figure = _figure(1.6 + 0.36 * len(source), 1.2 + 0.3 * len(target))
+    (axes,) = _subplots(figure, 1)
+    axes.imshow(np.asarray(weights), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(source)), source, rotation=45, ha="right", parse_math=False)
+    axes.set_yticks(range(len(target)), target, parse_math=False)
+    axes.grid(False)
+    return figure
+
+
+def _counts(split: SplitFacts) -> Counts:
+    return count_sentences(
+        split.translations, split.references, tokenize=split.tokenize, lowercase=split.lowercase
+    )
+
+
+def _scores(splits: Sequence[SplitFacts]) -> str:
+    rows = []
+    for split in splits:
+        scores, bounds = split.scores, "–"
+        if split.translations:
+            bounds = "–".join(f"{bound:.2f}" for bound in interval(_counts(split)))
+        rows.append(
+            (
+                split.name,
+                f"{scores['bleu']:.2f}",
+                bounds,
+                f"{scores['chrf']:.2f}",
+                f"{scores['num_sentences']:,}",
+                scores["bleu_signature"],
+            )
+        )
+    head = ["split", "BLEU", "95 % interval", "chrF2", "sentences", "signature"]
+    note = f"Interval: bootstrap of {SAMPLES} samples, seed {SEED}."
+    return _table(head, rows) + f'<p class="note">{note}</p>'
+
+
+def _extremes(split: SplitFacts) -> list[str]:
+    """The sentences with the lowest and the highest chrF2; of equal ones the first."""
+    metric = CHRF(lowercase=split.lowercase)
+    scores = [
+        metric.sentence_score(text, [reference]).score
+        for text, reference in zip(split.translations, split.references, strict=True)
+    ]
+    order = sorted(range(len(scores)), key=lambda row: scores[row])
+    parts = []
+    for title, rows in (("worst", order[:SHOWN]), ("best", order[::-1][:SHOWN])):
+        parts.append(f"<h2>{escape(split.name)}: {title} sentences</h2>")
+        for row in rows:
+            lines = [
+                ("source", split.sources[row]),
+                ("reference", split.references[row]),
+                ("translation", split.translations[row]),
+                ("chrF2", f"{scores[row]:.1f}"),
+            ]
+            items = "".join(
+                f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in lines
+            )
+            parts.append(f'<dl class="triple">{items}</dl>')
+    return parts
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], safe: bool = False) -> str:
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{cell if safe else escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    top = f"<thead><tr>{titles}</tr></thead>" if any(head) else ""
+    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+
+
+def _subplots(figure: Figure, columns: int) -> list[Any]:
+    all_axes = list(figure.subplots(1, max(columns, 1), squeeze=False).flat)
+    for axes in all_axes:
+        axes.set_facecolor("none")
+        axes.grid(lw=0.4, color=INK, alpha=0.4)
+        axes.tick_params(colors=INK)
+        for spine in axes.spines.values():
+            spine.set_color(INK)
+    return all_axes
+
+
+def _legend(axes: Any) -> None:
+    axes.legend(frameon=False, labelcolor=INK)
+
+
+def _svg(figure: Figure) -> str:
+    """Returns a picture as an element of the page; the same picture is the same text."""
+    import matplotlib as mpl
+
+    output = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "dtmt", "svg.fonttype": "none"}):
+        figure.savefig(output, format="svg", metadata={"Date": None})
+    return output.getvalue().partition("\n<svg")[1].strip() + output.getvalue().partition("<svg")[2]

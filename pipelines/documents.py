@@ -1,0 +1,12 @@
+"""Writes the tables of RESULTS.md from the records of finished runs."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from dtmt_tf.commands.common import main  # noqa: E402
+from pipelines.papers.report import command  # noqa: E402
+
+if __name__ == "__main__":
+    main(command)

@@ -1,0 +1,90 @@
+"""The page about a run: what it says follows from the facts, and no text becomes markup."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+
+from dtmt_tf.evaluation import score_hypotheses
+from dtmt_tf.evaluation.run_report import (
+    LEAST,
+    RunFacts,
+    SplitFacts,
+    interval,
+    length_bins,
+    metrics,
+    page,
+)
+from dtmt_tf.evaluation.sentences import count_sentences
+
+REFERENCES = [f"der Hund {k} sieht die Katze <b>{k}</b> & mehr" for k in range(60)]
+TRANSLATIONS = [text if k % 3 else f"kein Wort {k}" for k, text in enumerate(REFERENCES)]
+SOURCES = [f"the dog {k} sees the cat" + " too" * (6 * (k % 2)) for k in range(60)]
+HISTORY = [{"step": 10, "bleu": 1.5, "loss": 3.0}, {"step": 20, "bleu": 2.5, "cross_entropy": 1.0}]
+
+
+def facts():
+    scores = vars(score_hypotheses(TRANSLATIONS, REFERENCES))
+    split = SplitFacts("test", scores, SOURCES, REFERENCES, TRANSLATIONS)
+    return RunFacts(
+        "toy / <mine>",
+        {"updates": "20"},
+        HISTORY,
+        [split],
+        ["a.en:3: repeats <an> earlier pair (2)"],
+        [("model.units", "<8>", "--set")],
+        [(["a", "$dog"], ["ein", "Hund"], np.eye(2))],
+    )
+
+
+class Reader(HTMLParser):
+    """Collects text and elements; what is opened is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        if tag not in ("meta", "!doctype"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
+    reader, text = Reader(), page(facts())
+    reader.feed(text)
+    assert reader.open == []
+    assert "b" not in reader.seen and "script" not in reader.seen
+    assert reader.seen.count("svg") == 3  # curve, lengths, attention
+    assert not re.search(r'(src|href)="(?!#|data:)', text)
+    for told in ("toy / <mine>", "</b> & mehr", "<8>", "<an> earlier", "$dog"):
+        assert told in reader.text
+    worst, _, best = reader.text.partition("best sentences")
+    assert worst.count("kein Wort") == 8 and "kein Wort" not in best
+    low, high = interval(count_sentences(TRANSLATIONS, REFERENCES))
+    assert f"{low:.2f}–{high:.2f}" in reader.text
+    bleu = facts().splits[0].scores["bleu"]
+    assert low < bleu < high and f"{bleu:.2f}" in reader.text
+    assert page(facts()) == text
+
+
+def test_lines_are_binned_by_words_and_no_bin_is_small():
+    lines = ["a b"] * 30 + ["a " * 7] * 3 + ["a " * 12] * 25 + ["a " * 40]
+    bins = length_bins(lines)
+    assert [name for name, _ in bins] == ["0–4", "5–44"]
+    assert sorted(row for _, rows in bins for row in rows) == list(range(len(lines)))
+    assert all(len(rows) >= LEAST for _, rows in bins)
+    assert length_bins(["a"]) == [("0–4", [0])]
+
+
+def test_validations_are_a_table():
+    assert metrics(HISTORY) == "step,bleu,loss,cross_entropy\n10,1.5,3.0,\n20,2.5,,1.0\n"
