@@ -38,7 +38,7 @@ def test_what_a_record_says_it_changed_is_what_it_was_trained_with(record):
 
 
 def training_commands():
-    """The documents' training commands by task and run, but those of own text; variables filled in."""
+    """The documents' training commands by task and run, but for own text, variables filled in."""
     paths = [report.ROOT / name for name in ("RESULTS.md", "EXPERIMENTS.md")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
