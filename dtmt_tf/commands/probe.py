@@ -28,7 +28,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "the tense, on the mean of the encoder's top states, and test it on other sentences. The "
         "same classifier also learns random labels; how well it remembers them is the control.",
         "dtmt probe --task multi30k_ende probing/*.en.txt.gz",
-        "dtmt probe --run runs/a --run runs/b --plot p.svg past_present.en.txt",
+        "dtmt probe --run runs/a --run runs/b --plot p.svg tense.en.txt",
     )
     parser.add_argument(
         "tasks",
