@@ -238,7 +238,7 @@ class TrainingConfig(Section):
     )
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
     frozen: tuple[str, ...] = setting(
-        (), "weights that stay as they are, such as encoder/*; * stands for anything"
+        (), "weights that stay as they are, such as encoder/*; * is anything"
     )
     max_bad_steps: int = setting(
         3, "updates in a row, not finite, before going back at half the rate", at_least=1
@@ -321,7 +321,7 @@ class DecodingConfig(Section):
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
     replace_unknown: bool = setting(
-        False, "each <unk> becomes the source word it attends to most, translated or copied"
+        False, "each <unk> becomes the translated or copied word it attends to most"
     )
     dictionary: str = setting("", "for replace_unknown: a file, each line a word, a tab, another")
 
