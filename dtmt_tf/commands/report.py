@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
-    from dtmt_tf.evaluation.run_report import SplitFacts
+    from dtmt_tf.evaluation.run_report import RunFacts, SplitFacts
     from dtmt_tf.runs import Run
 
 PAGE, CURVE, METRICS = "report.html", "curve.png", "metrics.csv"
@@ -43,6 +44,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help=f"where the page goes (default: {PAGE} in the run's train/)",
     )
     args = parser.parse_args(arguments)
+    if args.output and args.output.suffix != ".html":  # nothing else is written over
+        raise UserError(f"{args.output}: a page's name ends in .html.")
     folder = args.run or common.run_folder(args)
     startup.start_tensorflow()
     from dtmt_tf.runs import Run
@@ -64,24 +67,29 @@ def write_report(run: Run, output: Path | None = None, drawn: Sequence[Any] = ()
         The page.
 
     Raises:
-        UserError: If the run has made no update.
+        UserError: If the run has made no update, or another process has it.
     """
     from dtmt_tf.evaluation import run_report
     from dtmt_tf.files import write_atomically
 
     facts = run_facts(run, drawn)
-    path = output or run.work / PAGE
-    write_atomically(path, run_report.page(facts).encode())
-    if facts.history and output is None:
-        picture = io.BytesIO()
-        run_report.curve(facts.history).savefig(picture, format="png", dpi=150, facecolor="white")
-        write_atomically(run.work / CURVE, picture.getvalue())
-        write_atomically(run.work / METRICS, run_report.metrics(facts.history).encode())
-    return path
+    page = run_report.page(facts).encode()
+    if output:
+        write_atomically(output, page)
+        return output
+    with run.claimed():
+        write_atomically(run.work / PAGE, page)
+        if facts.history:
+            picture = io.BytesIO()
+            figure = run_report.curve(facts.history)
+            figure.savefig(picture, format="png", dpi=150, facecolor="white")
+            write_atomically(run.work / CURVE, picture.getvalue())
+            write_atomically(run.work / METRICS, run_report.metrics(facts.history).encode())
+    return run.work / PAGE
 
 
-def run_facts(run: Run, drawn: Sequence[Any] = ()) -> Any:
-    """Returns what the page tells of a run, an `evaluation.run_report.RunFacts`."""
+def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
+    """Returns what the page tells of a run."""
     from dtmt_tf.data.check import format_findings
     from dtmt_tf.evaluation.run_report import RunFacts
     from dtmt_tf.settings import as_override, is_built_in
@@ -97,9 +105,9 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> Any:
         "languages": f"{experiment.data.source_language} to {experiment.data.target_language}",
         "model": experiment.model_name,
         "updates": f"{sum(each.step for each in trained):,}",
-        "target words read": f"{tokens:,}",
+        "target tokens read": f"{tokens:,}",
         "time in updates": f"{seconds / 60:.1f} minutes, {tokens / max(seconds, 1e-9):,.0f} target "
-        "words a second",
+        "tokens a second",
         "seed": str(experiment.training.seed),
         **{name: f"{size:,} pairs" for name, size in run.corpus.sizes.items()},
         **{f"{name} version": text for name, text in record.get("versions", {}).items()},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from string import Template
@@ -14,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
-from dtmt_tf.evaluation.sentences import Counts, bleu_of, count_sentences
+from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SAMPLES, SEED = 300, 12345  # of the bootstrap
 SHOWN = 8  # sentences, of the best and of the worst
+TITLES = {
+    "bleu": "validation BLEU",
+    "cross_entropy": "validation cross entropy",
+    "loss": "training loss",
+}
 WIDTH = 5  # source words of a bin
 LEAST = 20  # sentences of a bin
 INK = "#808080"  # of axes and labels: readable on white and on black
@@ -49,6 +54,13 @@ class SplitFacts:
     tokenize: str = "13a"
     lowercase: bool = False
 
+    @functools.cached_property
+    def counts(self) -> Counts:
+        """BLEU's counts in each sentence, `[N, 10]`."""
+        return count_sentences(
+            self.translations, self.references, tokenize=self.tokenize, lowercase=self.lowercase
+        )
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -70,7 +82,7 @@ class RunFacts:
     splits: Sequence[SplitFacts]
     findings: Sequence[str] = ()
     settings: Sequence[tuple[str, str, str]] = ()
-    attention: Sequence[tuple[Sequence[str], Sequence[str], Any]] = field(default=())
+    attention: Sequence[tuple[Sequence[str], Sequence[str], Any]] = ()
 
 
 def page(run: RunFacts) -> str:
@@ -112,25 +124,9 @@ def metrics(history: Sequence[Mapping[str, Any]]) -> str:
     return output.getvalue()
 
 
-def interval(counts: Counts) -> tuple[float, float]:
-    """Returns the bounds that 95 % of the bootstrap's BLEU scores lie within.
-
-    Args:
-        counts: Of `count_sentences`, `[N, 10]`.
-    """
-    draw = np.random.default_rng(SEED)
-    scores = [bleu_of(counts[draw.integers(len(counts), size=len(counts))]) for _ in range(SAMPLES)]
-    low, high = np.percentile(scores, [2.5, 97.5])
-    return float(low), float(high)
-
-
 def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws BLEU, cross entropy and training loss by updates, as far as there are such."""
-    names = [
-        name
-        for name in ("bleu", "cross_entropy", "loss")
-        if sum(name in entry for entry in history) > 0
-    ]
+    names = [name for name in TITLES if any(name in entry for entry in history)]
     panels = [["bleu"]] if "bleu" in names else []
     panels += [[name for name in names if name != "bleu"]] if set(names) - {"bleu"} else []
     figure = _figure(4.2 * max(len(panels), 1), 2.9)
@@ -143,28 +139,21 @@ def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
                 ms=3,
                 lw=1.5,
                 color=colour,
-                label=_TITLES[name],
+                label=TITLES[name],
             )
         axes.set_xlabel("updates", color=INK)
         _legend(axes)
     return figure
 
 
-_TITLES = {
-    "bleu": "validation BLEU",
-    "cross_entropy": "validation cross entropy",
-    "loss": "training loss",
-}
-
-
 def lengths(split: SplitFacts) -> Figure:
     """Draws BLEU by the number of source words, with 95 % intervals."""
-    counts = _counts(split)
+    counts = split.counts
     figure = _figure(6.4, 2.9)
     (axes,) = _subplots(figure, 1)
     bins = length_bins(split.sources)
     values = [bleu_of(counts[rows]) for _, rows in bins]
-    ends = [interval(counts[rows]) for _, rows in bins]
+    ends = [bleu_interval([counts[rows]]) for _, rows in bins]
     below = [max(value - low, 0) for value, (low, _) in zip(values, ends, strict=True)]
     above = [max(high - value, 0) for value, (_, high) in zip(values, ends, strict=True)]
     axes.errorbar(
@@ -222,18 +211,12 @@ def attention(source: Sequence[str], target: Sequence[str], weights: Any) -> Fig
     return figure
 
 
-def _counts(split: SplitFacts) -> Counts:
-    return count_sentences(
-        split.translations, split.references, tokenize=split.tokenize, lowercase=split.lowercase
-    )
-
-
 def _scores(splits: Sequence[SplitFacts]) -> str:
     rows = []
     for split in splits:
         scores, bounds = split.scores, "–"
         if split.translations:
-            bounds = "–".join(f"{bound:.2f}" for bound in interval(_counts(split)))
+            bounds = "–".join(f"{bound:.2f}" for bound in bleu_interval([split.counts]))
         rows.append(
             (
                 split.name,
@@ -245,7 +228,7 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
             )
         )
     head = ["split", "BLEU", "95 % interval", "chrF2", "sentences", "signature"]
-    note = f"Interval: bootstrap of {SAMPLES} samples, seed {SEED}."
+    note = "Interval: bootstrap of 1,000 samples, seed 12345."
     return _table(head, rows) + f'<p class="note">{note}</p>'
 
 
@@ -312,4 +295,5 @@ def _svg(figure: Figure) -> str:
     output = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "dtmt", "svg.fonttype": "none"}):
         figure.savefig(output, format="svg", metadata={"Date": None})
-    return output.getvalue().partition("\n<svg")[1].strip() + output.getvalue().partition("<svg")[2]
+    text = output.getvalue()
+    return text[text.index("<svg") :]

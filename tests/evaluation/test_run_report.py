@@ -10,12 +10,11 @@ from dtmt_tf.evaluation.run_report import (
     LEAST,
     RunFacts,
     SplitFacts,
-    interval,
     length_bins,
     metrics,
     page,
 )
-from dtmt_tf.evaluation.sentences import count_sentences
+from dtmt_tf.evaluation.sentences import bleu_interval, count_sentences
 
 REFERENCES = [f"der Hund {k} sieht die Katze <b>{k}</b> & mehr" for k in range(60)]
 TRANSLATIONS = [text if k % 3 else f"kein Wort {k}" for k, text in enumerate(REFERENCES)]
@@ -70,7 +69,7 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
         assert told in reader.text
     worst, _, best = reader.text.partition("best sentences")
     assert worst.count("kein Wort") == 8 and "kein Wort" not in best
-    low, high = interval(count_sentences(TRANSLATIONS, REFERENCES))
+    low, high = bleu_interval([count_sentences(TRANSLATIONS, REFERENCES)])
     assert f"{low:.2f}–{high:.2f}" in reader.text
     bleu = facts().splits[0].scores["bleu"]
     assert low < bleu < high and f"{bleu:.2f}" in reader.text

@@ -1,0 +1,50 @@
+"""What `dtmt report` writes, and where."""
+
+import json
+
+import pytest
+
+from dtmt_tf.commands import report
+from dtmt_tf.errors import UserError
+from dtmt_tf.runs import Run
+from tests.end_to_end.test_older_artifacts import unpack
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """A run that version 0.1 was stopped in."""
+    unpack("run-0.1", tmp_path)
+    return Run.open(tmp_path / "custom" / "older", tmp_path, tmp_path / "cache")
+
+
+def test_a_run_that_is_not_done_has_a_page_a_curve_and_a_table(stopped):
+    page = report.write_report(stopped)
+    assert page == stopped.work / "report.html"
+    text = page.read_text("utf-8")
+    assert "custom / older" in text and "<td>331</td>" in text
+    assert "validation BLEU" in text and "Attention" not in text
+    assert (stopped.work / "curve.png").read_bytes().startswith(b"\x89PNG")
+    table = (stopped.work / "metrics.csv").read_text().splitlines()
+    assert len(table) == 1 + len(stopped.newest().history) and "bleu" in table[0]
+
+
+def test_a_page_elsewhere_leaves_the_run_alone(stopped, tmp_path):
+    before = sorted(stopped.work.iterdir())
+    assert report.write_report(stopped, tmp_path / "a.html").exists()
+    assert sorted(stopped.work.iterdir()) == before
+
+
+def test_scores_without_their_translations_are_told_without_intervals(stopped):
+    scores = {"bleu": 12.34, "chrf": 5.0, "num_sentences": 30, "bleu_signature": "s"}
+    (stopped.work / "scores.json").write_text(json.dumps({"test": scores}))
+    (stopped.work / "test.txt").write_text("one line\n")  # of another test
+    text = report.write_report(stopped).read_text("utf-8")
+    assert "12.34" in text and "worst sentences" not in text
+
+
+def test_a_page_does_not_take_the_place_of_another_file(stopped):
+    path = stopped.work / "experiment.json"
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="ends in .html"):
+        report.command([str(stopped.folder), "-o", str(path)])
+    assert path.read_bytes() == before
