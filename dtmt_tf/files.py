@@ -21,6 +21,12 @@ from typing import IO, BinaryIO
 from dtmt_tf.errors import UserError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# errors of the system that libraries in C++ tell of in the system's words alone
+OF_THE_SYSTEM = (
+    *FULL,
+    *(errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT),
+    *(errno.EMFILE, errno.ENFILE, errno.ENODEV, errno.ENXIO, errno.ETIMEDOUT),
+)
 LOCK = ".lock"
 MARK = ".dtmt_run"
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.partial\Z")  # ends the names of temporary files
@@ -79,9 +85,20 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def system_error(error: BaseException) -> int | None:
+    """Returns the number (`errno`) of what the system refused, or None if an error is no such.
+
+    TensorFlow and ArrayRecord have errors of their own for that, with the system's words.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    text = str(error)
+    return next((number for number in OF_THE_SYSTEM if os.strerror(number) in text), None)
+
+
 def is_of_full_disk(error: BaseException) -> bool:
-    """Whether an error of Python or of TensorFlow says that there is no room for a file."""
-    return any(os.strerror(number) in str(error) for number in FULL)
+    """Whether an error of Python or of a library says that there is no room for a file."""
+    return system_error(error) in FULL
 
 
 def clear_leftovers(folder: Path) -> list[Path]:

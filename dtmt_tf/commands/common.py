@@ -6,6 +6,7 @@ import argparse
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -17,11 +18,12 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import Task
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.experiment import KINDS, Experiment, resolve
-from dtmt_tf.files import is_of_full_disk
+from dtmt_tf.files import is_of_full_disk, system_error
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
+OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its graph it failed
 
 
 def run_parser(
@@ -277,12 +279,11 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         excerpt = error.object[max(0, error.start - 40) : error.end + 10]
         code = _failed(f"{excerpt!r} holds bytes that are not UTF-8. Rename it.")
     except Exception as error:
-        full = is_of_full_disk(error)  # TensorFlow has errors of its own for that
-        if not (full or isinstance(error, OSError)):
+        if system_error(error) is None and not isinstance(error, OSError):
             raise
         _flush_or_discard()
-        code = _failed(str(error).partition("\n")[0])
-        if full:
+        code = _failed(OF_TENSORFLOW.sub("", str(error).partition("\n")[0]))
+        if is_of_full_disk(error):
             print("Make room and run the same command again.", file=sys.stderr)
     sys.exit(code)
 

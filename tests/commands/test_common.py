@@ -45,6 +45,37 @@ def test_a_full_disk_ends_a_command_with_its_reason(write, tmp_path, capsys):
     assert len(said.splitlines()) <= 2
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("open() failed: Input/output error; opening name; Failed to create the file"),
+        tf.errors.UnknownError(
+            None,
+            None,
+            "{{function_node __wrapped__IteratorGetNext_device_/job:0}} name; Input/output error "
+            "[Op:IteratorGetNext] name: ",
+        ),
+    ],
+    ids=["ArrayRecord", "TensorFlow"],
+)
+def test_what_the_system_refuses_to_a_library_is_told_without_a_traceback(error, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        common.main(fail)
+    said = capsys.readouterr().err
+    assert end.value.code == 2
+    assert said.startswith("error: ") and len(said.splitlines()) == 1
+    assert "name; " in said and "Input/output error" in said
+    assert "{{" not in said and "[Op" not in said
+
+
+def test_another_error_is_the_programs_and_keeps_its_traceback():
+    with pytest.raises(RuntimeError, match="a bug"):
+        common.main(lambda: (_ for _ in ()).throw(RuntimeError("a bug")))
+
+
 def test_mistakes_and_what_the_system_refuses_end_with_code_2(tmp_path, capsys):
     def mistake():
         raise UserError("not so")
