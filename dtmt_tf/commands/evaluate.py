@@ -17,9 +17,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     """Translates and scores a split, or scores files."""
     parser = common.run_parser(
         "dtmt evaluate",
-        "Score a run on a split of its corpus, with sacreBLEU's signatures; or score files of "
-        "translations against references, several of them by paired bootstrap. Of several test "
-        "sets the mean is told, too.",
+        "Score a run on a split of its corpus by BLEU, chrF2 and TER, with sacreBLEU's signatures "
+        "and bootstrap intervals; or score files of translations against references, several of "
+        "them by paired bootstrap. Of several test sets the mean is told, too.",
         "dtmt evaluate --task multi30k_ende --split validation",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de",
         "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
@@ -78,7 +78,7 @@ def _files(args: argparse.Namespace) -> Any:
     from dtmt_tf.evaluation import score_hypotheses as score
 
     _check_files(args)
-    how = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
+    how: Any = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
     found: list[Any] = []
     for reference_files, files in zip(args.references, args.hypotheses, strict=True):
         references = [lines.read_text(path) for path in reference_files]
@@ -89,7 +89,7 @@ def _files(args: argparse.Namespace) -> Any:
             found.append(compare_systems(systems, *references, **how))
             print(format_comparison(found[-1]))
         else:
-            found.append(score(next(iter(systems.values())), *references, **how))
+            found.append(score(next(iter(systems.values())), *references, full=True, **how))
             print(format_scores(found[-1]))
     if len(found) == 1:
         return found[0]

@@ -7,6 +7,7 @@ from dtmt_tf.evaluation.report import (
     write_json,
 )
 from dtmt_tf.evaluation.scores import (
+    MetricScore,
     Scores,
     SystemScore,
     choose_tokenizer,
@@ -15,6 +16,7 @@ from dtmt_tf.evaluation.scores import (
 )
 
 __all__ = [
+    "MetricScore",
     "Scores",
     "SystemScore",
     "choose_tokenizer",

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dtmt_tf.evaluation.scores import Scores, SystemScore
+from dtmt_tf.evaluation.scores import SAMPLES, SEED, MetricScore, Scores, SystemScore
 from dtmt_tf.files import write_atomically
 
 _COLUMNS = 80
@@ -49,51 +49,72 @@ def format_scores(scores: Scores) -> str:
         if scores.reference_length
         else "-"
     )
+    intervals = {
+        name: [f"  95 %       {low:.2f} to {high:.2f}"]
+        for name, (low, high) in scores.intervals.items()
+    }
     lines = [
         f"sentences    {scores.num_sentences}",
         f"BLEU         {scores.bleu:.2f}",
+        *intervals.get("bleu", []),
         f"  precisions {precisions}",
         f"  brevity    {scores.brevity_penalty:.3f}",
         f"  lengths    {scores.hypothesis_length} hypothesis tokens, "
         f"{scores.reference_length} reference tokens, ratio {ratio}",
         *_signature_lines(scores.bleu_signature),
         f"chrF2        {scores.chrf:.2f}",
+        *intervals.get("chrf", []),
         *_signature_lines(scores.chrf_signature),
     ]
+    if scores.ter is not None and scores.ter_signature is not None:
+        lines += [f"TER          {scores.ter:.2f} (lower is better)", *intervals.get("ter", [])]
+        lines += _signature_lines(scores.ter_signature)
     if scores.exact_match is not None:
-        lines.append(f"exact match  {scores.exact_match:.2f}%")
+        lines += [f"exact match  {scores.exact_match:.2f}%", *intervals.get("exact_match", [])]
+    if intervals:
+        lines.append(f"95 %: intervals by bootstrap, {SAMPLES:,} samples, seed {SEED}")
     return "\n".join(lines)
 
 
 def format_comparison(systems: Sequence[SystemScore]) -> str:
-    """Returns a comparison as a table, with the common signature below it.
+    """Returns a comparison as a table for each metric, with the signature below it.
 
     Args:
         systems: What `compare_systems` returned, the baseline first.
 
     Returns:
-        A table without a final newline. Names too long for it begin with an ellipsis.
+        Tables without a final newline. Names too long for them begin with an ellipsis.
     """
-    headings = ("BLEU", "change", "mean and 95% interval", "p-value")
+    tables = {"BLEU": [_of_bleu(system) for system in systems]}
+    for metric in systems[0].others:
+        tables[metric] = [system.others[metric] for system in systems]
+    names = [system.name for system in systems]
+    return "\n\n".join(_comparison(metric, names, found) for metric, found in tables.items())
+
+
+def _of_bleu(system: SystemScore) -> MetricScore:
+    figures = system.bleu, system.mean, system.confidence_interval
+    return MetricScore(*figures, system.p_value, system.signature)
+
+
+def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]) -> str:
+    headings = (metric, "change", "mean and 95% interval", "p-value")
     widths = (8, 9, 24, 11)
-    name_width = min(
-        max(len("system"), *(len(system.name) for system in systems)), _COLUMNS - sum(widths)
-    )
+    name_width = min(max(map(len, ("system", *names))), _COLUMNS - sum(widths))
     lines = ["system".ljust(name_width) + _row(headings, widths)]
     lines.append("-" * len(lines[0]))
-    for system in systems:
-        name = system.name
+    for name, found in zip(names, scores, strict=True):
         if len(name) > name_width:
             name = "..." + name[3 - name_width :]  # paths differ at their ends
-        is_baseline = system.p_value is None
+        is_baseline = found.p_value is None
         cells = (
-            f"{system.bleu:.2f}",
-            "baseline" if is_baseline else f"{system.bleu - systems[0].bleu:+.2f}",
-            f"{system.mean:.2f} ± {system.confidence_interval:.2f}",
-            "" if system.p_value is None else f"{system.p_value:.4f}",
+            f"{found.score:.2f}",
+            "baseline" if is_baseline else f"{found.score - scores[0].score:+.2f}",
+            f"{found.mean:.2f} ± {found.confidence_interval:.2f}",
+            "" if found.p_value is None else f"{found.p_value:.4f}",
         )
         lines.append((name.ljust(name_width) + _row(cells, widths)).rstrip())
-    lines.extend(_signature_lines(systems[0].signature))
+    lines.extend(_signature_lines(scores[0].signature))
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
+from dtmt_tf.evaluation.scores import SAMPLES, SEED
 from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ TITLES = {
     "cross_entropy": "validation cross entropy",
     "loss": "training loss",
 }
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 WIDTH = 5  # source words of a bin
 LEAST = 20  # sentences of a bin
 INK = "#808080"  # of axes and labels: readable on white and on black
@@ -214,22 +216,28 @@ def attention(source: Sequence[str], target: Sequence[str], weights: Any) -> Fig
 def _scores(splits: Sequence[SplitFacts]) -> str:
     rows = []
     for split in splits:
-        scores, bounds = split.scores, "–"
-        if split.translations:
-            bounds = "–".join(f"{bound:.2f}" for bound in bleu_interval([split.counts]))
+        scores = split.scores
+        intervals = dict(scores.get("intervals", {}))
+        if split.translations and "bleu" not in intervals:  # of an earlier version
+            intervals["bleu"] = bleu_interval([split.counts])
         rows.append(
             (
                 split.name,
-                f"{scores['bleu']:.2f}",
-                bounds,
-                f"{scores['chrf']:.2f}",
+                *(_with_interval(scores.get(name), intervals.get(name)) for name in METRICS),
                 f"{scores['num_sentences']:,}",
                 scores["bleu_signature"],
             )
         )
-    head = ["split", "BLEU", "95 % interval", "chrF2", "sentences", "signature"]
-    note = "Interval: bootstrap of 1,000 samples, seed 12345."
+    head = ["split", *METRICS.values(), "sentences", "signature of BLEU"]
+    note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
     return _table(head, rows) + f'<p class="note">{note}</p>'
+
+
+def _with_interval(score: float | None, bounds: Sequence[float] | None) -> str:
+    """Returns a score with the ends of its interval, if there is one."""
+    if score is None:
+        return "–"
+    return f"{score:.2f}" + (f" ({bounds[0]:.2f}–{bounds[1]:.2f})" if bounds else "")
 
 
 def _extremes(split: SplitFacts) -> list[str]:

@@ -1,13 +1,18 @@
-"""Corpus scores by sacreBLEU: BLEU, chrF2 and exact match, each with its conditions."""
+"""Corpus scores by sacreBLEU: BLEU, chrF2, TER and exact match, each with its conditions."""
 
 import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from dtmt_tf.errors import UserError
@@ -16,6 +21,7 @@ from dtmt_tf.languages import base_language
 # for languages without blanks between words, as sacreBLEU advises; 13a for all others
 LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
 MULTI_BLEU = "multi-bleu"
+SAMPLES, SEED = 1000, 12345  # of every bootstrap
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
@@ -35,6 +41,10 @@ class Scores:
         chrf_signature: sacreBLEU's signature of the chrF2 score.
         exact_match: Percentage of hypotheses equal to their reference, or `None` if not asked.
         num_sentences: Number of hypotheses scored.
+        ter: Translation edit rate, in percent, 0 or more; lower is better. `None` if not asked.
+        ter_signature: sacreBLEU's signature of it.
+        intervals: Low and high end of the 95 % bootstrap interval of each score, by its name
+            here; empty if not asked.
     """
 
     bleu: float
@@ -47,20 +57,43 @@ class Scores:
     chrf_signature: str
     exact_match: float | None
     num_sentences: int
+    ter: float | None = None
+    ter_signature: str | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MetricScore:
+    """One score of one system in a comparison with a baseline.
+
+    Attributes:
+        score: Corpus score on the whole test set.
+        mean: Its mean over the bootstrap resamples.
+        confidence_interval: Half the width of the 95 % interval around `mean`.
+        p_value: Chance of a difference this large if the system were no different from the
+            baseline; `None` for the baseline itself.
+        signature: sacreBLEU's signature, with number of resamples and seed.
+    """
+
+    score: float
+    mean: float
+    confidence_interval: float
+    p_value: float | None
+    signature: str
 
 
 @dataclass(frozen=True)
 class SystemScore:
-    """The BLEU of one system in a comparison with a baseline.
+    """The scores of one system in a comparison with a baseline.
 
     Attributes:
         name: The system's name.
         bleu: Corpus BLEU on the whole test set, 0 to 100.
-        mean: Mean BLEU over the bootstrap resamples.
-        confidence_interval: Half the width of the 95% interval around `mean`.
-        p_value: Chance of a difference this large if the system were no different from the
-            baseline; `None` for the baseline itself.
-        signature: sacreBLEU's signature, with number of resamples and seed.
+        mean: See `MetricScore`, as are the next three: all are of BLEU.
+        confidence_interval: As above.
+        p_value: As above.
+        signature: As above.
+        others: The scores by other metrics, by their names: `chrF2` and `TER`.
     """
 
     name: str
@@ -69,6 +102,7 @@ class SystemScore:
     confidence_interval: float
     p_value: float | None
     signature: str
+    others: Mapping[str, MetricScore] = field(default_factory=dict)
 
 
 def choose_tokenizer(tokenize: str, language: str) -> str:
@@ -90,6 +124,7 @@ def score_hypotheses(
     tokenize: str = "13a",
     lowercase: bool = False,
     exact_match: bool = False,
+    full: bool = False,
 ) -> Scores:
     """Scores hypotheses against one reference each, or several.
 
@@ -107,6 +142,8 @@ def score_hypotheses(
         lowercase: Whether to ignore case in all scores.
         exact_match: Whether to compute the percentage of hypotheses that equal a reference,
             white space at either end aside.
+        full: Whether to compute TER, too, and the intervals. TER is sacreBLEU's default, without
+            regard to case; of a language without blanks it counts characters.
 
     Returns:
         The scores, with a signature for each metric.
@@ -121,22 +158,70 @@ def score_hypotheses(
     """
     streams = [references, *more_references]
     _check_counts("hypotheses", hypotheses, streams)
-    bleu = build_bleu(tokenize, lowercase)
-    chrf = CHRF(lowercase=lowercase)
-    bleu_score = bleu.corpus_score(hypotheses, streams)
-    chrf_score = chrf.corpus_score(hypotheses, streams)
+    metrics = {"bleu": build_bleu(tokenize, lowercase), "chrf": CHRF(lowercase=lowercase)}
+    metrics |= {"ter": _build_ter(tokenize)} if full else {}
+    found, intervals = {}, {}
+    for name, metric in metrics.items():
+        counts = metric._extract_corpus_statistics(hypotheses, streams)
+        found[name] = metric._aggregate_and_compute(counts)
+        if full:
+            intervals[name] = interval(metric, np.array(counts))
+    matches = _exact_matches(hypotheses, streams, lowercase) if exact_match else 0
+    if exact_match and full:
+        intervals["exact_match"] = _interval_of_share(matches, len(hypotheses))
+    bleu = found["bleu"]
     return Scores(
-        bleu=float(bleu_score.score),
-        bleu_signature=signed(bleu.get_signature(), tokenize),
-        precisions=tuple(float(precision) for precision in bleu_score.precisions),
-        brevity_penalty=float(bleu_score.bp),
-        hypothesis_length=int(bleu_score.sys_len),
-        reference_length=int(bleu_score.ref_len),
-        chrf=float(chrf_score.score),
-        chrf_signature=str(chrf.get_signature()),
-        exact_match=_exact_match(hypotheses, streams, lowercase) if exact_match else None,
+        bleu=float(bleu.score),
+        bleu_signature=signed(metrics["bleu"].get_signature(), tokenize),
+        precisions=tuple(float(precision) for precision in bleu.precisions),
+        brevity_penalty=float(bleu.bp),
+        hypothesis_length=int(bleu.sys_len),
+        reference_length=int(bleu.ref_len),
+        chrf=float(found["chrf"].score),
+        chrf_signature=str(metrics["chrf"].get_signature()),
+        exact_match=100 * matches / len(hypotheses) if exact_match else None,
         num_sentences=len(hypotheses),
+        ter=float(found["ter"].score) if full else None,
+        ter_signature=str(metrics["ter"].get_signature()) if full else None,
+        intervals=intervals,
     )
+
+
+def resamples(count: int, samples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yields how often each of `count` sentences is drawn in each bootstrap sample, `[N]`.
+
+    Sentences are drawn with replacement (Koehn, 2004), as many as there are.
+    """
+    generator = np.random.default_rng(seed)
+    for _ in range(samples):
+        yield generator.multinomial(count, np.full(count, 1 / count))
+
+
+def interval(
+    metric: Metric, counts: npt.NDArray[Any], *, samples: int = SAMPLES, seed: int = SEED
+) -> tuple[float, float]:
+    """Returns the ends of the 95 % bootstrap interval of a corpus score.
+
+    Args:
+        metric: One of sacreBLEU's.
+        counts: What it counted in each sentence, `[N, any]`.
+        samples: Number of bootstrap resamples.
+        seed: Seed of the resampling.
+    """
+    drawn = (often @ counts for often in resamples(len(counts), samples, seed))
+    return ends([metric._compute_score_from_stats(row.tolist()).score for row in drawn])
+
+
+def ends(scores: Sequence[float] | npt.NDArray[Any]) -> tuple[float, float]:
+    """Returns the ends of the interval that holds the middle 95 % of resampled scores."""
+    low, high = np.quantile(scores, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _interval_of_share(matches: int, count: int) -> tuple[float, float]:
+    """Returns the ends of the bootstrap interval of a share, in percent."""
+    drawn = np.random.default_rng(SEED).binomial(count, matches / count, SAMPLES)
+    return ends(100 * drawn / count)
 
 
 def compare_systems(
@@ -145,10 +230,12 @@ def compare_systems(
     *more_references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
-    samples: int = 1000,
-    seed: int = 12345,
+    samples: int = SAMPLES,
+    seed: int = SEED,
 ) -> list[SystemScore]:
     """Compares systems with a baseline by sacreBLEU's paired bootstrap resampling.
+
+    BLEU, chrF2 and TER are compared, each by samples of its own.
 
     The p-values are sacreBLEU's, with one exception. Where a system's hypotheses equal the
     baseline's line for line, sacreBLEU reports the smallest p-value it can, 1 / (samples + 1);
@@ -187,7 +274,11 @@ def compare_systems(
     with sacrebleu_seed(seed):
         test = PairedTest(
             list(named_hypotheses.items()),
-            {"BLEU": build_bleu(tokenize, lowercase)},
+            {
+                "BLEU": build_bleu(tokenize, lowercase),
+                "chrF2": CHRF(lowercase=lowercase),
+                "TER": _build_ter(tokenize),
+            },
             [references, *more_references],
             test_type="bs",
             n_samples=samples,
@@ -195,23 +286,32 @@ def compare_systems(
         signatures, columns = test()
     baseline = next(iter(named_hypotheses.values()))
     scores = []
-    for (name, hypotheses), result in zip(named_hypotheses.items(), columns["BLEU"], strict=True):
-        if not isinstance(result, Result) or result.mean is None or result.ci is None:
-            raise TypeError(f"sacreBLEU should give a bootstrap result. Received: {result!r}")
-        p_value = None if result.p_value is None else float(result.p_value)
-        if p_value is not None and list(hypotheses) == list(baseline):
-            p_value = 1.0
+    for row, (name, hypotheses) in enumerate(named_hypotheses.items()):
+        same = list(hypotheses) == list(baseline)
+        found = {
+            metric: _metric_score(columns[metric][row], signature, same)
+            for metric, signature in signatures.items()
+        }
+        bleu = found.pop("BLEU")
+        signature = signed(bleu.signature, tokenize)
         scores.append(
             SystemScore(
-                name=name,
-                bleu=float(result.score),
-                mean=float(result.mean),
-                confidence_interval=float(result.ci),
-                p_value=p_value,
-                signature=signed(signatures["BLEU"], tokenize),
+                *(name, bleu.score, bleu.mean, bleu.confidence_interval, bleu.p_value, signature),
+                others=found,
             )
         )
     return scores
+
+
+def _metric_score(result: object, signature: object, same: bool) -> MetricScore:
+    """Returns what sacreBLEU found; `same` says whether the system is the baseline's twin."""
+    if not isinstance(result, Result) or result.mean is None or result.ci is None:
+        raise TypeError(f"sacreBLEU should give a bootstrap result. Received: {result!r}")
+    p_value = None if result.p_value is None else float(result.p_value)
+    if p_value is not None and same:
+        p_value = 1.0
+    figures = float(result.score), float(result.mean), float(result.ci)
+    return MetricScore(*figures, p_value, str(signature))
 
 
 def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
@@ -226,6 +326,12 @@ def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     except (ImportError, RuntimeError) as error:  # a tokenizer that needs a package of its own
         raise UserError(f"The BLEU tokenizer '{tokenize}' can not be used: {error}") from error
+
+
+def _build_ter(tokenize: str) -> TER:
+    """Returns the TER metric; where BLEU's tokenizer is one without blanks, it divides, too."""
+    without_blanks = tokenize in (*LANGUAGE_TOKENIZERS.values(), "char")
+    return TER(normalized=without_blanks, asian_support=without_blanks)
 
 
 def signed(signature: object, tokenize: str) -> str:
@@ -260,19 +366,18 @@ def _check_counts(
         raise UserError(f"There is nothing to score: the {what} and the references are empty.")
 
 
-def _exact_match(
+def _exact_matches(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool
-) -> float:
-    """Returns the percentage of hypotheses that equal a reference of theirs."""
+) -> int:
+    """Returns how many hypotheses equal a reference of theirs."""
 
     def plain(text: str) -> str:
         return (text.lower() if lowercase else text).strip()
 
-    matches = sum(
+    return sum(
         plain(hypothesis) in map(plain, theirs)
         for hypothesis, *theirs in zip(hypotheses, *references, strict=True)
     )
-    return 100.0 * matches / len(hypotheses)
 
 
 @contextlib.contextmanager

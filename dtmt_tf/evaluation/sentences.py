@@ -4,6 +4,7 @@ sacreBLEU adds these counts up over a corpus and then computes the score.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from dtmt_tf.evaluation.scores import build_bleu, sacrebleu_seed
+from dtmt_tf.evaluation.scores import (
+    SAMPLES,
+    SEED,
+    build_bleu,
+    ends,
+    resamples,
+    sacrebleu_seed,
+)
 
 Counts = npt.NDArray[np.int64]
 
@@ -57,7 +65,7 @@ def bleu_of(counts: Counts) -> float:
 
 
 def bleu_interval(
-    trainings: Sequence[Counts], *, samples: int = 1000, seed: int = 12345
+    trainings: Sequence[Counts], *, samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[float, float]:
     """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
 
@@ -68,15 +76,16 @@ def bleu_interval(
         samples: Number of bootstrap resamples.
         seed: Seed of the resampling.
     """
-    count = len(trainings[0])
-    often = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), samples)
-    means = np.mean([[bleu_of(row[None]) for row in often @ each] for each in trainings], axis=0)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(low), float(high)
+    return ends(
+        [
+            fmean(bleu_of((often @ each)[None]) for each in trainings)
+            for often in resamples(len(trainings[0]), samples, seed)
+        ]
+    )
 
 
 def paired_bootstrap(
-    baseline: Counts, system: Counts, *, samples: int = 1000, seed: int = 12345
+    baseline: Counts, system: Counts, *, samples: int = SAMPLES, seed: int = SEED
 ) -> float:
     """Returns the p-value of sacreBLEU's paired bootstrap, as `compare_systems` does.
 

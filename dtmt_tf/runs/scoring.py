@@ -79,8 +79,8 @@ def translate(run: Run, lines: list[str], function: Translate, progress: str) ->
     return translate_lines(lines, function, run.experiment.decoding.batch_size, progress)[0]
 
 
-def score(run: Run, translations: list[str], references: list[str]) -> Scores:
-    """Scores translations as the run's task wants it."""
+def score(run: Run, translations: list[str], references: list[str], full: bool = False) -> Scores:
+    """Scores translations as the run's task wants it; if `full`, by TER too, with intervals."""
     settings = run.experiment.evaluation
     return score_hypotheses(
         translations,
@@ -88,6 +88,7 @@ def score(run: Run, translations: list[str], references: list[str]) -> Scores:
         tokenize=choose_tokenizer(settings.tokenize, run.experiment.data.target_language),
         lowercase=settings.lowercase,
         exact_match=settings.exact_match,
+        full=full,
     )
 
 
@@ -117,7 +118,7 @@ def _evaluate(run: Run, split: str) -> Scores:
     with ResumableLines(path, settings) as output:
         translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
     translations = path.read_bytes().decode().split("\n")[:-1]
-    scores = score(run, translations, references)
+    scores = score(run, translations, references, full=True)
     trained = [member.newest() for member in run.members or [run]]
     fingerprint = run.vocabulary.fingerprint
     results = {

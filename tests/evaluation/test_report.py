@@ -1,5 +1,6 @@
 """Reports are whole, readable and at most 80 columns wide."""
 
+import dataclasses
 import json
 import os
 import stat
@@ -7,6 +8,7 @@ import stat
 import pytest
 
 from dtmt_tf.evaluation import (
+    MetricScore,
     Scores,
     SystemScore,
     format_comparison,
@@ -46,6 +48,31 @@ def test_scores_are_shown_with_their_signatures():
         "  signature  nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
         "exact match  7.50%",
     ]
+
+
+def test_ter_and_intervals_are_shown_where_they_were_asked_for():
+    intervals = {"bleu": (39.5, 42.25), "ter": (41.0, 44.0), "exact_match": (6.0, 9.0)}
+    full = dataclasses.replace(SCORES, ter=42.5, ter_signature="case:lc", intervals=intervals)
+    lines = format_scores(full).split("\n")
+    assert lines[1:3] == ["BLEU         41.02", "  95 %       39.50 to 42.25"]
+    assert lines[7] == "chrF2        66.67"
+    assert lines[-6:] == [
+        "TER          42.50 (lower is better)",
+        "  95 %       41.00 to 44.00",
+        "  signature  case:lc",
+        "exact match  7.50%",
+        "  95 %       6.00 to 9.00",
+        "95 %: intervals by bootstrap, 1,000 samples, seed 12345",
+    ]
+
+
+def test_each_metric_has_a_table_of_its_own():
+    one = SystemScore("a", 1.0, 1.0, 0.1, None, "s", {"TER": MetricScore(9.0, 9, 1, None, "t")})
+    two = SystemScore("b", 2.0, 1.0, 0.1, 0.5, "s", {"TER": MetricScore(7.5, 8, 1, 0.25, "t")})
+    first, second = format_comparison([one, two]).split("\n\n")
+    assert "BLEU" in first and "+1.00" in first and "TER" not in first
+    assert second.split("\n")[0].startswith("system     TER") and "-1.50" in second
+    assert second.endswith("0.2500\n  signature  t")
 
 
 def test_means_are_over_test_sets():

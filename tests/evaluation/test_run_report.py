@@ -23,7 +23,7 @@ HISTORY = [{"step": 10, "bleu": 1.5, "loss": 3.0}, {"step": 20, "bleu": 2.5, "cr
 
 
 def facts():
-    scores = vars(score_hypotheses(TRANSLATIONS, REFERENCES))
+    scores = vars(score_hypotheses(TRANSLATIONS, REFERENCES, full=True))
     split = SplitFacts("test", scores, SOURCES, REFERENCES, TRANSLATIONS)
     return RunFacts(
         "toy / <mine>",
@@ -69,8 +69,10 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
         assert told in reader.text
     worst, _, best = reader.text.partition("best sentences")
     assert worst.count("kein Wort") == 8 and "kein Wort" not in best
+    for low, high in facts().splits[0].scores["intervals"].values():
+        assert f"({low:.2f}–{high:.2f})" in reader.text
     low, high = bleu_interval([count_sentences(TRANSLATIONS, REFERENCES)])
-    assert f"{low:.2f}–{high:.2f}" in reader.text
+    assert facts().splits[0].scores["intervals"]["bleu"] == (low, high)
     bleu = facts().splits[0].scores["bleu"]
     assert low < bleu < high and f"{bleu:.2f}" in reader.text
     assert page(facts()) == text

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer, compare_systems, score_hypotheses
@@ -85,10 +86,12 @@ def test_known_values_of_a_small_set():
 def test_scores_and_signatures_equal_those_of_the_command_line(
     tmp_path, hypotheses, references, settings, options
 ):
-    scores = score_hypotheses(hypotheses, references, **settings)
-    bleu, chrf = _run_sacrebleu(
-        tmp_path, references, {"system": hypotheses}, "-m", "bleu", "chrf", *options
+    scores = score_hypotheses(hypotheses, references, **settings, full=True)
+    bleu, chrf, ter = _run_sacrebleu(
+        tmp_path, references, {"system": hypotheses}, "-m", "bleu", "chrf", "ter", *options
     )
+    assert scores.ter == pytest.approx(ter["score"], abs=1e-5)
+    assert scores.ter_signature == ter["signature"]
     assert scores.bleu == pytest.approx(bleu["score"], abs=1e-5)
     assert scores.bleu_signature == bleu["signature"]
     assert scores.chrf == pytest.approx(chrf["score"], abs=1e-5)
@@ -213,6 +216,27 @@ def test_exact_match_is_a_percentage_of_sentences_and_optional():
     assert score_hypotheses(padded, REFERENCES, exact_match=True).exact_match == 75.0
 
 
+def test_intervals_hold_each_score_and_are_those_of_sacrebleu():
+    references, good, _ = _systems()
+    scores = score_hypotheses(good, references, exact_match=True, full=True)
+    assert set(scores.intervals) == {"bleu", "chrf", "ter", "exact_match"}
+    for name, metric in (("bleu", BLEU(force=True)), ("chrf", CHRF()), ("ter", TER())):
+        low, high = scores.intervals[name]
+        assert low < getattr(scores, name) < high
+        theirs = metric.corpus_score(good, [references], n_bootstrap=1000)
+        assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.1)  # of other samples
+    low, high = scores.intervals["exact_match"]
+    half = 1.96 * 100 * math.sqrt(0.8 * 0.2 / 60)  # of the normal distribution
+    assert (low, high) == pytest.approx((80 - half, 80 + half), abs=2)
+    assert score_hypotheses(good, references).intervals == {}
+
+
+def test_ter_counts_characters_where_words_have_no_blanks():
+    texts = ["我有一只猫。"], ["我有一只狗。"]
+    assert score_hypotheses(*texts, tokenize="zh", full=True).ter == pytest.approx(100 / 6)
+    assert score_hypotheses(*texts, full=True).ter == 100
+
+
 def test_no_warning_about_tokenised_text_when_that_is_the_convention(caplog):
     # sacreBLEU warns from one hundred lines on.
     tokenised = TOKENISED_HYPOTHESES * 30
@@ -315,6 +339,16 @@ def test_comparison_equals_that_of_the_command_line(tmp_path, monkeypatch):
         assert record.signature == (
             f"nrefs:1|bs:100|seed:7|case:mixed|eff:no|tok:none|smooth:exp|version:{VERSION}"
         )
+
+
+def test_systems_are_compared_by_chrf_and_ter_too():
+    references, good, bad = _systems()
+    baseline, better = compare_systems({"bad": bad, "good": good}, references, samples=100)
+    expected = score_hypotheses(good, references, full=True)
+    chrf, ter = (better.others[name] for name in ("chrF2", "TER"))
+    assert (chrf.score, ter.score) == pytest.approx((expected.chrf, expected.ter))
+    assert ter.score < baseline.others["TER"].score and chrf.p_value == ter.p_value == 1 / 101
+    assert "bs:100" in ter.signature and "nc:6" in chrf.signature
 
 
 def test_the_seed_decides_the_resampling_and_the_environment_is_restored(monkeypatch):
