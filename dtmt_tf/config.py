@@ -15,6 +15,7 @@ from dtmt_tf.languages import check_form
 from dtmt_tf.settings import Section, require, setting
 
 PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
+SPECIAL_PIECES = "<pad>", "<eos>", "<unk>"  # their names
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class DataConfig(Section):
     )
     split_digits: bool = setting(False, "each digit is a sub-word of its own")
     byte_fallback: bool = setting(False, "unknown characters become bytes, not <unk>")
+    reserved_symbols: tuple[str, ...] = setting(
+        (), "tags such as <2de>: a sub-word each, wherever they stand"
+    )
     max_length: int = setting(
         256,
         "most sub-words with <eos>; longer training pairs are dropped",
@@ -112,10 +116,19 @@ class DataConfig(Section):
         super().__post_init__()
         check_form("data.source_language", self.source_language)
         check_form("data.target_language", self.target_language)
+        tags = self.reserved_symbols
         require(
-            self.vocabulary_kind == "bpe" or not (self.byte_fallback or self.split_digits),
-            "`data.byte_fallback` and `data.split_digits` need `data.vocabulary_kind=bpe`.",
+            self.vocabulary_kind == "bpe" or not (self.byte_fallback or self.split_digits or tags),
+            "`data.byte_fallback`, `data.split_digits` and `data.reserved_symbols` need "
+            "`data.vocabulary_kind=bpe`.",
         )
+        for tag in tags:
+            is_whole = len(tag) > 1 and tag.split() == [tag] and "\u2581" not in tag
+            require(
+                is_whole and tag not in SPECIAL_PIECES and tags.count(tag) == 1,
+                "`data.reserved_symbols` should be different texts of two characters or more "
+                f"without blanks, none of them {', '.join(SPECIAL_PIECES)}. Received: {tag!r}.",
+            )
         named = self.tfds_name and self.source_language and self.target_language
         require(
             named or self.corpus != "tfds",

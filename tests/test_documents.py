@@ -64,7 +64,7 @@ def parsed(script, arguments, monkeypatch):
     def stop(self, args=None, namespace=None):
         raise Parsed(parse(self, args, namespace))
 
-    words = shlex.split(arguments.partition("<")[0].partition("#")[0])
+    words = shlex.split(arguments.partition(" < ")[0].partition("#")[0])
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
     monkeypatch.setattr("sys.argv", [script, *words])
     module = importlib.import_module(SCRIPTS.get(script, f"dtmt_tf.commands.{script}"))

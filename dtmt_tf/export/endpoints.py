@@ -112,7 +112,9 @@ class Endpoints:
         attention = self._attention(source, target, length)
         unknown = None
         if self.unknown:
-            surfaces = dense(tf.gather(self._surfaces(text, parts), first), "")
+            surfaces = dense(
+                tf.gather(self.source.part_surfaces(text, self.longest, parts, owners), first), ""
+            )
             unknown = self.unknown(source, surfaces, attention)
         return {
             "translation": self.target.decode(target, unknown),
@@ -190,7 +192,7 @@ class Endpoints:
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
         unknown = None
         if self.unknown:
-            surfaces = dense(self._surfaces(text, parts), "")
+            surfaces = dense(self.source.part_surfaces(text, self.longest, parts, owners), "")
             unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, _lengths(mine))
         translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
@@ -243,12 +245,6 @@ class Endpoints:
             tf.TensorSpec([None, None, None], tf.float32),
             ALIGNED,
         )
-
-    def _surfaces(self, text: tf.Tensor, parts: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns what each sub-word of parts is in their texts, "" for <eos>."""
-        flat = self.source.surfaces(text).flat_values
-        rows = tf.RaggedTensor.from_row_lengths(flat, parts.row_lengths() - 1)
-        return tf.concat([rows, tf.fill([parts.nrows(), 1], "")], axis=1)
 
     def _replacements(
         self,

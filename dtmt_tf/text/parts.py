@@ -39,12 +39,14 @@ class Cutter:
         self._wide = np.array([c != "" and c in WIDE_ENDS for c in last])
         self._begins = np.array([piece.startswith(BLANK) for piece in pieces])
 
-    def __call__(self, ids: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    def __call__(
+        self, ids: tf.RaggedTensor, longest: int | tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Cuts rows that are too long.
 
         Args:
             ids: Sub-words `[B, (n)]`.
-            longest: Most sub-words of a part.
+            longest: Most sub-words of a part; one number, or `[B]`, one for each row.
 
         Returns:
             Parts `[P, (m)]`, P >= B, in order, and the row of each, `[P]`. Joined they are
@@ -55,11 +57,15 @@ class Cutter:
         places = tf.maximum(tf.gather(self._ends, flat[:-1]), WORD)
         free = tf.gather(self._begins, flat[1:]) | tf.gather(self._wide, flat[:-1])
         places = tf.pad(tf.where(free, places, INSIDE), [[0, 1]])
-        reach = tf.range(tf.cast(longest, tf.int64))
+        longest = tf.broadcast_to(tf.cast(longest, tf.int64), tf.shape(lengths))
+        most = tf.reduce_max(tf.concat([[1], longest], axis=0))
+        reach = tf.range(most)
+        in_reach = reach < longest[:, None]
 
         def cut(done: tf.Tensor, cuts: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             window = tf.minimum((starts + done)[:, None] + reach, tf.size(places, tf.int64) - 1)
-            worth = tf.cast(tf.gather(places, window), tf.int64) * longest + reach
+            worth = tf.cast(tf.gather(places, window), tf.int64) * most + reach
+            worth = tf.where(in_reach, worth, -1)
             left = lengths - done
             size = tf.where(left <= longest, left, tf.argmax(worth, axis=1) + 1)
             return done + size, cuts.write(cuts.size(), size)

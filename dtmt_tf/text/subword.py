@@ -15,7 +15,7 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, SPECIAL_PIECES, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.quiet import quiet_stderr
@@ -31,14 +31,15 @@ Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to i
 def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
     """Trains a model of sub-words (BPE) or of words; returns it in SentencePiece's own format.
 
-    Ids start with <pad>, <eos>, <unk>. Text is normalised by `data.normalization` alone: blanks
-    are kept as they are. Of more than `MAX_LINES` lines SentencePiece takes that many, each as
-    likely as any other and the same ones every time, and the log says so. Words are what stands
-    between blanks: the most frequent ones, or all, if the text has fewer.
+    Ids start with <pad>, <eos>, <unk> and `data.reserved_symbols`. Text is normalised by
+    `data.normalization` alone: blanks are kept as they are. Of more than `MAX_LINES` lines
+    SentencePiece takes that many, each as likely as any other and the same ones every time, and the
+    log says so. Words are what stands between blanks: the most frequent ones, or all, if the text
+    has fewer.
 
     Args:
         lines: Training text; read once.
-        vocab_size: Number of sub-words or words, the three special ones included.
+        vocab_size: Number of sub-words or words, special and reserved ones included.
         data: Gives the kind, the normalisation and what characters count.
 
     Raises:
@@ -62,8 +63,9 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
             eos_id=EOS_ID,
             unk_id=UNK_ID,
             bos_id=-1,
-            pad_piece="<pad>",
-            eos_piece="<eos>",
+            pad_piece=SPECIAL_PIECES[PAD_ID],
+            eos_piece=SPECIAL_PIECES[EOS_ID],
+            user_defined_symbols=list(data.reserved_symbols),
             normalization_rule_name=data.normalization,
             remove_extra_whitespaces=False,
             character_coverage=data.character_coverage,
@@ -88,7 +90,8 @@ class Subwords:
     """A sub-word model of one language, as graph operations.
 
     In a model of words each word that it does not hold is one <unk>. In others a sequence of
-    unknown characters is.
+    unknown characters is. Reserved symbols stay whole. Those that a text begins with are its tags;
+    if it is long and cut, they begin each part.
 
     Args:
         model: What `train_subwords` returned.
@@ -111,6 +114,8 @@ class Subwords:
         self._of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
         names[UNK_ID] = self._unknown_name = (BLANK if self._of_words else "") + names[UNK_ID]
         self._cut = Cutter(names)
+        self._reserved = 0 if self._of_words else _count_reserved(self._sampler)
+        self._blank = self._sampler.piece_to_id(BLANK)
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)  # pickled as its model, for Beam's workers
@@ -160,8 +165,53 @@ class Subwords:
         Returns:
             Ids `[P, (n)]`, each row ending in <eos>, and which text each is of, `[P]` int32.
         """
-        parts, owners = self._cut(self.tokens(texts), longest - 1)
-        return _ended(parts), owners
+        tokens = self.tokens(texts)
+        if not self._reserved:
+            parts, owners = self._cut(tokens, longest - 1)
+            return _ended(parts), owners
+        size = self._tags(tokens, longest)
+        tags, rest = _divided(tokens, size)
+        parts, owners = self._cut(rest, longest - 1 - size)
+        return _ended(tf.concat([tf.gather(tags, owners), parts], axis=1)), owners
+
+    def part_surfaces(
+        self, texts: Any, longest: int, parts: tf.RaggedTensor, owners: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns what each sub-word of `encode_parts` is in the strings, "" for <eos>, `[P, (n)]`.
+
+        Args:
+            texts: Strings `[B]`.
+            longest: As it was given to `encode_parts`.
+            parts: What that returned.
+            owners: What that returned.
+        """
+        surfaces, lengths = self.surfaces(texts), parts.row_lengths() - 1
+        if not self._reserved:
+            rows = tf.RaggedTensor.from_row_lengths(surfaces.flat_values, lengths)
+        else:
+            size = self._tags(self.tokens(texts), longest)
+            tags, rest = _divided(surfaces, size)
+            lengths -= tf.gather(size, owners)
+            rest = tf.RaggedTensor.from_row_lengths(rest.flat_values, lengths)
+            rows = tf.concat([tf.gather(tags, owners), rest], axis=1)
+        return tf.concat([rows, tf.fill([parts.nrows(), 1], "")], axis=1)
+
+    def _tags(self, tokens: tf.RaggedTensor, longest: int) -> tf.Tensor:
+        """Returns how many sub-words each row's tags are, with blanks before them, `[B]`.
+
+        Args:
+            tokens: Sub-words `[B, (n)]`.
+            longest: Most sub-words of a part, <eos> included; one of them is no tag.
+        """
+        ids, owners = tokens.flat_values, tokens.value_rowids()
+        places = _places(tokens)
+        is_tag = (ids > UNK_ID) & (ids <= UNK_ID + self._reserved)
+        is_other = ~is_tag & (ids != self._blank)
+        rows = tokens.nrows()
+        first = tf.where(is_other, places, places.dtype.max)
+        first = tf.math.unsorted_segment_min(first, owners, rows)  # of the text proper
+        ends = tf.where(is_tag & (places < tf.gather(first, owners)), places + 1, 0)
+        return tf.clip_by_value(tf.math.unsorted_segment_max(ends, owners, rows), 0, longest - 2)
 
     def sample(self, texts: Sequence[str], seed: int, dropout_rate: float) -> list[list[int]]:
         """Turns texts into ids, ending in <eos>, with merges left out at random.
@@ -217,6 +267,29 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     if ids != (PAD_ID, EOS_ID, UNK_ID):
         raise ValueError(f"its padding, end and unknown have the ids {ids}, not 0, 1 and 2")
     return processor
+
+
+def _count_reserved(processor: sentencepiece.SentencePieceProcessor) -> int:
+    """Returns how many reserved symbols a model has: those that no merge makes, from id 3 on."""
+    for number in range(UNK_ID + 1, processor.get_piece_size()):
+        name = processor.id_to_piece(number)
+        unmerged = processor.encode(name, enable_sampling=True, alpha=1.0, nbest_size=-1)
+        if len(name) < 2 or number not in unmerged:
+            return number - UNK_ID - 1
+    return processor.get_piece_size() - UNK_ID - 1
+
+
+def _divided(rows: tf.RaggedTensor, sizes: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns the first so many values of each row, `sizes` `[B]`, and the others."""
+    is_first = _places(rows) < tf.gather(sizes, rows.value_rowids())
+    masks = rows.with_flat_values(is_first), rows.with_flat_values(~is_first)
+    first, others = (tf.ragged.boolean_mask(rows, mask) for mask in masks)
+    return first, others
+
+
+def _places(rows: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the place of each value in its row, from 0 on."""
+    return tf.ragged.range(rows.row_lengths()).flat_values
 
 
 def _words(text: str) -> list[bytes]:
