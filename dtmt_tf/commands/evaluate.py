@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "them by paired bootstrap. Of several test sets the mean is told, too.",
         "dtmt evaluate --task multi30k_ende --split validation",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de",
+        "dtmt evaluate --references ref.de --hypotheses base.de new.de \\",
+        "    --sources text.en --page compared.html",
         "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
     )
     parser.add_argument(
@@ -58,6 +62,16 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="sacreBLEU tokenizer; none for tokenised text; multi-bleu for tokenised text as "
         "Moses's multi-bleu.perl scores it (default: 13a)",
     )
+    group.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="of several --hypotheses, also write a page: scores, and the sentences that differ "
+        "most from the baseline's, side by side; its name ends in .html",
+    )
+    group.add_argument(
+        "--sources", type=Path, metavar="FILE", help="the source text, to be shown on the page"
+    )
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args(arguments)
@@ -78,6 +92,7 @@ def _files(args: argparse.Namespace) -> Any:
     from dtmt_tf.evaluation import score_hypotheses as score
 
     _check_files(args)
+    sources = lines.read_text(args.sources) if args.sources else []
     how: Any = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
     found: list[Any] = []
     for reference_files, files in zip(args.references, args.hypotheses, strict=True):
@@ -88,6 +103,8 @@ def _files(args: argparse.Namespace) -> Any:
         if len(systems) > 1:
             found.append(compare_systems(systems, *references, **how))
             print(format_comparison(found[-1]))
+            if args.page:
+                _write_page(args, found[-1], systems, references, sources)
         else:
             found.append(score(next(iter(systems.values())), *references, full=True, **how))
             print(format_scores(found[-1]))
@@ -98,11 +115,42 @@ def _files(args: argparse.Namespace) -> Any:
     return found
 
 
+def _write_page(
+    args: argparse.Namespace,
+    scores: Any,
+    systems: Mapping[str, list[str]],
+    references: list[list[str]],
+    sources: list[str],
+) -> None:
+    """Writes the page about compared systems; tells its name."""
+    from dtmt_tf.evaluation import comparison_page
+    from dtmt_tf.files import write_atomically
+
+    if sources and len(sources) != len(references[0]):
+        raise UserError(
+            f"{args.sources} has {len(sources):,} lines and the references "
+            f"{len(references[0]):,}. Line n of one should be the source of line n of the other."
+        )
+    shared = os.path.commonpath([Path(name).absolute().parent for name in systems])
+    short = [os.path.relpath(name, shared) for name in systems]
+    facts = comparison_page.Compared(
+        [dataclasses.replace(each, name=name) for each, name in zip(scores, short, strict=True)],
+        list(systems.values()),
+        references,
+        sources,
+        args.lowercase,
+    )
+    write_atomically(args.page, comparison_page.page(facts).encode())
+    print(f"\nSide by side: {args.page}")
+
+
 def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_means, format_scores
     from dtmt_tf.runs import Run, evaluate
 
+    if args.page or args.sources:
+        raise UserError("--page and --sources go with --references and --hypotheses.")
     if args.tokenize or args.lowercase:
         raise UserError(
             "--tokenize and --lowercase are for files; of a run, --set evaluation.tokenize=NAME "
@@ -136,12 +184,21 @@ def _check_files(args: argparse.Namespace) -> None:
         )
     if len({len(files) for files in args.hypotheses}) > 1:
         raise UserError("Each test set should have the same number of --hypotheses.")
+    if args.page and (len(args.hypotheses) > 1 or len(args.hypotheses[0]) < 2):
+        raise UserError("--page compares two or more --hypotheses on one test set.")
+    if args.sources and not args.page:
+        raise UserError("--sources goes with --page.")
+    if args.page and args.page.suffix != ".html":
+        raise UserError(f"{args.page}: a page's name ends in .html.")
     for option in ("references", "hypotheses"):
         for files in getattr(args, option):
             for first, second in itertools.combinations(files, 2):
                 if lines.same_file(first, second):
                     raise UserError(f"--{option} names a file twice, {second}.")
-    named = itertools.chain(*args.references, *args.hypotheses)
-    for path in named if args.json else []:
-        if lines.same_file(path, args.json):
-            raise UserError(f"--json would write over {path}.")
+    read = [*itertools.chain(*args.references, *args.hypotheses)]
+    read += [args.sources] if args.sources else []
+    for option in ("json", "page"):
+        written = getattr(args, option)
+        for path in read if written else []:
+            if lines.same_file(path, written):
+                raise UserError(f"--{option} would write over {path}.")

@@ -85,16 +85,24 @@ def format_comparison(systems: Sequence[SystemScore]) -> str:
     Returns:
         Tables without a final newline. Names too long for them begin with an ellipsis.
     """
-    tables = {"BLEU": [_of_bleu(system) for system in systems]}
+    names = [system.name for system in systems]
+    tables = by_metric(systems).items()
+    return "\n\n".join(_comparison(metric, names, found) for metric, found in tables)
+
+
+def by_metric(systems: Sequence[SystemScore]) -> dict[str, list[MetricScore]]:
+    """Returns the scores of systems by metric: BLEU, then the others."""
+    bleu = [
+        MetricScore(
+            *(system.bleu, system.mean, system.confidence_interval),
+            *(system.p_value, system.signature),
+        )
+        for system in systems
+    ]
+    tables = {"BLEU": bleu}
     for metric in systems[0].others:
         tables[metric] = [system.others[metric] for system in systems]
-    names = [system.name for system in systems]
-    return "\n\n".join(_comparison(metric, names, found) for metric, found in tables.items())
-
-
-def _of_bleu(system: SystemScore) -> MetricScore:
-    figures = system.bleu, system.mean, system.confidence_interval
-    return MetricScore(*figures, system.p_value, system.signature)
+    return tables
 
 
 def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]) -> str:

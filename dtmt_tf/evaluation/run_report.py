@@ -5,16 +5,26 @@ from __future__ import annotations
 import csv
 import functools
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
+from dtmt_tf.evaluation.page import (
+    COLOURS,
+    INK,
+    figure,
+    legend,
+    listed,
+    quoted,
+    subplots,
+    svg,
+    table,
+    whole,
+)
 from dtmt_tf.evaluation.scores import SAMPLES, SEED
 from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
 
@@ -30,8 +40,6 @@ TITLES = {
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 WIDTH = 5  # source words of a bin
 LEAST = 20  # sentences of a bin
-INK = "#808080"  # of axes and labels: readable on white and on black
-COLOURS = "#3b82f6", "#e8710a", "#159a5b"
 
 
 @dataclass(frozen=True)
@@ -89,20 +97,19 @@ class RunFacts:
 
 def page(run: RunFacts) -> str:
     """Returns the page."""
-    parts = [_table(["", ""], run.facts.items())]
+    parts = [table(["", ""], run.facts.items())]
     if run.splits:
         parts += ["<h2>Scores</h2>", _scores(run.splits)]
     if run.history:
-        parts += ["<h2>Learning curve</h2>", _svg(curve(run.history))]
+        parts += ["<h2>Learning curve</h2>", svg(curve(run.history))]
     for split in run.splits:
         if split.translations:
-            parts += [f"<h2>{escape(split.name)}: BLEU by length</h2>", _svg(lengths(split))]
+            parts += [f"<h2>{escape(split.name)}: BLEU by length</h2>", svg(lengths(split))]
             parts += _extremes(split)
     if run.attention:
-        parts += ["<h2>Attention</h2>", *(_svg(attention(*each)) for each in run.attention)]
+        parts += ["<h2>Attention</h2>", *(svg(attention(*each)) for each in run.attention)]
     if run.findings:
-        found = "".join(f"<li>{escape(text)}</li>" for text in run.findings)
-        parts += ["<h2>What the data check found</h2>", f"<ul>{found}</ul>"]
+        parts += ["<h2>What the data check found</h2>", listed(run.findings)]
     if run.settings:
         rows = (
             (f"<code>{escape(name)}</code>", f"<code>{escape(value)}</code>", escape(origin))
@@ -110,10 +117,9 @@ def page(run: RunFacts) -> str:
         )
         parts += [
             "<h2>Settings that are no defaults</h2>",
-            _table(["setting", "value", "from"], rows, safe=True),
+            table(["setting", "value", "from"], rows, safe=True),
         ]
-    template = resources.files(__package__).joinpath("run_report.html").read_text("utf-8")
-    return Template(template).substitute(title=escape(run.title), body="\n".join(parts))
+    return whole(run.title, parts)
 
 
 def metrics(history: Sequence[Mapping[str, Any]]) -> str:
@@ -131,8 +137,8 @@ def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
     names = [name for name in TITLES if any(name in entry for entry in history)]
     panels = [["bleu"]] if "bleu" in names else []
     panels += [[name for name in names if name != "bleu"]] if set(names) - {"bleu"} else []
-    figure = _figure(4.2 * max(len(panels), 1), 2.9)
-    for axes, shown in zip(_subplots(figure, len(panels)), panels, strict=False):
+    drawn = figure(4.2 * max(len(panels), 1), 2.9)
+    for axes, shown in zip(subplots(drawn, len(panels)), panels, strict=False):
         for name, colour in zip(shown, COLOURS, strict=False):
             points = [(entry["step"], entry[name]) for entry in history if name in entry]
             axes.plot(
@@ -144,15 +150,15 @@ def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
                 label=TITLES[name],
             )
         axes.set_xlabel("updates", color=INK)
-        _legend(axes)
-    return figure
+        legend(axes)
+    return drawn
 
 
 def lengths(split: SplitFacts) -> Figure:
     """Draws BLEU by the number of source words, with 95 % intervals."""
     counts = split.counts
-    figure = _figure(6.4, 2.9)
-    (axes,) = _subplots(figure, 1)
+    drawn = figure(6.4, 2.9)
+    (axes,) = subplots(drawn, 1)
     bins = length_bins(split.sources)
     values = [bleu_of(counts[rows]) for _, rows in bins]
     ends = [bleu_interval([counts[rows]]) for _, rows in bins]
@@ -171,7 +177,7 @@ def lengths(split: SplitFacts) -> Figure:
     axes.set_xticks(range(len(bins)), [f"{name}\n{len(rows):,}" for name, rows in bins])
     axes.set_xlabel("source words, and sentences", color=INK)
     axes.set_ylabel("BLEU", color=INK)
-    return figure
+    return drawn
 
 
 def length_bins(sources: Sequence[str]) -> list[tuple[str, list[int]]]:
@@ -204,13 +210,13 @@ def attention(source: Sequence[str], target: Sequence[str], weights: Any) -> Fig
         target: Words, `[T]`.
         weights: From 0 to 1, `[T, S]`.
     """
-    figure = _figure(1.6 + 0.36 * len(source), 1.2 + 0.3 * len(target))
-    (axes,) = _subplots(figure, 1)
+    drawn = figure(1.6 + 0.36 * len(source), 1.2 + 0.3 * len(target))
+    (axes,) = subplots(drawn, 1)
     axes.imshow(np.asarray(weights), cmap="Blues", vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(source)), source, rotation=45, ha="right", parse_math=False)
     axes.set_yticks(range(len(target)), target, parse_math=False)
     axes.grid(False)
-    return figure
+    return drawn
 
 
 def _scores(splits: Sequence[SplitFacts]) -> str:
@@ -230,7 +236,7 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
         )
     head = ["split", *METRICS.values(), "sentences", "signature of BLEU"]
     note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
-    return _table(head, rows) + f'<p class="note">{note}</p>'
+    return table(head, rows) + f'<p class="note">{note}</p>'
 
 
 def _with_interval(score: float | None, bounds: Sequence[float] | None) -> str:
@@ -258,50 +264,5 @@ def _extremes(split: SplitFacts) -> list[str]:
                 ("translation", split.translations[row]),
                 ("chrF2", f"{scores[row]:.1f}"),
             ]
-            items = "".join(
-                f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in lines
-            )
-            parts.append(f'<dl class="triple">{items}</dl>')
+            parts.append(quoted(lines))
     return parts
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], safe: bool = False) -> str:
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{cell if safe else escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    top = f"<thead><tr>{titles}</tr></thead>" if any(head) else ""
-    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
-
-
-def _subplots(figure: Figure, columns: int) -> list[Any]:
-    all_axes = list(figure.subplots(1, max(columns, 1), squeeze=False).flat)
-    for axes in all_axes:
-        axes.set_facecolor("none")
-        axes.grid(lw=0.4, color=INK, alpha=0.4)
-        axes.tick_params(colors=INK)
-        for spine in axes.spines.values():
-            spine.set_color(INK)
-    return all_axes
-
-
-def _legend(axes: Any) -> None:
-    axes.legend(frameon=False, labelcolor=INK)
-
-
-def _svg(figure: Figure) -> str:
-    """Returns a picture as an element of the page; the same picture is the same text."""
-    import matplotlib as mpl
-
-    output = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "dtmt", "svg.fonttype": "none"}):
-        figure.savefig(output, format="svg", metadata={"Date": None})
-    text = output.getvalue()
-    return text[text.index("<svg") :]
