@@ -8,7 +8,12 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # without byte code, as container images often ask for, each start compiles TensorFlow anew: 7 s
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quality load setup setup-dev format lint types check locks check-locks
+# of `make release`
+TASK ?= multi30k_ende
+NAME ?= dtmt_tied
+TERMS ?= LICENSE
+
+.PHONY: demo test quality release load setup setup-dev format lint types check locks check-locks
 
 demo: setup ## Train the embedded default, score it, export it, translate with it.
 	$(BIN)/python pipelines/train.py --name demo --restart
@@ -31,6 +36,10 @@ check: test
 
 quality: setup ## Train multi30k_ende_tok anew; fail if it scores more than 1 BLEU below the recorded mean. Takes 2 1/2 hours.
 	$(BIN)/python pipelines/quality.py
+
+release: setup ## Pack run NAME of TASK, trained and exported if it is not yet, for others into dist/, under the licence in the file TERMS.
+	@ls saved_models/$(TASK)/$(NAME)/*/saved_model.pb > /dev/null 2>&1 || $(BIN)/python pipelines/train.py --task $(TASK) --name $(NAME)
+	$(BIN)/python pipelines/pack.py saved_models/$(TASK)/$(NAME) --name $(TASK) --license $(TERMS) -o dist
 
 load: setup-dev ## 20,000 requests of 16 clients through the exported model in MODEL=saved_models/<task>/<name>; LINES=a file to send.
 	$(BIN)/python -m tests.serving.load --model-dir $(MODEL) --lines $(LINES)

@@ -20,6 +20,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "probe": "tell what a run's encoder knows of a sentence",
     "export": "export a trained run as a SavedModel",
     "verify": "check that an exported model is whole",
+    "pack": "pack an exported model for others, to be found by its name",
     "prepare": "check a corpus and write its training pairs as records",
     "ensemble": "make a run of trained runs that predict together",
     "config": "compare settings of runs and files, or list all settings",

@@ -71,7 +71,7 @@ def write_atomically(
             with contextlib.suppress(OSError):  # the first error is the one to tell
                 temporary.unlink()
             raise
-        flush_folder(target.parent)
+        flush(target.parent)
 
 
 def is_special(path: Path) -> bool:
@@ -358,9 +358,9 @@ def told_if_full(path: Path) -> Iterator[None]:
         raise
 
 
-def flush_folder(folder: Path) -> None:
-    """Flushes the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """Has the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -24,7 +24,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import (
     copy_owner_and_mode,
     file_status,
-    flush_folder,
+    flush,
     is_special,
     open_no_link,
     open_special,
@@ -216,7 +216,7 @@ class ResumableLines:
             copy_owner_and_mode(self._file, former)
         os.replace(partial, target)
         _record_path(partial).unlink(missing_ok=True)
-        flush_folder(target.parent)
+        flush(target.parent)
 
 
 @dataclass(frozen=True)

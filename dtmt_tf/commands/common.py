@@ -18,6 +18,7 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import Task
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.experiment import KINDS, Experiment, resolve
+from dtmt_tf.fetch import cache_dir  # noqa: F401 - commands take it from here
 from dtmt_tf.files import is_of_full_disk, system_error
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
@@ -133,16 +134,19 @@ def run_folder(args: argparse.Namespace) -> Path:
 
 
 def model_place(args: argparse.Namespace) -> Path:
-    """Returns the folder of the run, or of the exported version, that `--model` names."""
+    """Returns the folder of the run, exported version or pre-trained model that `--model` names."""
     if args.model is None or args.name is not None:
         return run_folder(args)
+    from dtmt_tf.translator.places import pretrained_instead
+
     task, named = task_and_model(args)
     beside = args.output_dir / task.name / named
     places = [beside, args.output_dir / named, Path(named)]
     if os.sep in named:
         places.reverse()
     nearest = [place for place in places if place.parent.exists()]  # whose neighbours are told
-    return next((place for place in places if place.exists()), [*nearest, beside][0])
+    found = next((place for place in places if place.exists()), [*nearest, beside][0])
+    return pretrained_instead(found, named) or found
 
 
 def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
@@ -204,24 +208,6 @@ def data_dir(args: argparse.Namespace) -> Path | None:
     if not folder.is_dir():
         raise UserError(f"--data-dir (or {DATA_DIR_VARIABLE}): {folder} is not a directory.")
     return folder
-
-
-def cache_dir() -> Path:
-    """Returns where downloads are kept: below XDG_CACHE_HOME, else HOME.
-
-    Raises:
-        UserError: If neither is an absolute path.
-    """
-    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not folder.is_absolute():  # as the standard of that variable has it
-        home = os.environ.get("HOME", os.path.expanduser("~"))
-        folder = Path(home) / ".cache"
-    if not folder.is_absolute():
-        raise UserError(
-            "There is no place for downloads and prepared text: set the environment variable HOME "
-            "or XDG_CACHE_HOME to an absolute path."
-        )
-    return folder / "dtmt_tf"
 
 
 def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:

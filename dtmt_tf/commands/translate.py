@@ -147,8 +147,9 @@ def _parser() -> Parser:
         "dtmt translate --task multi30k_ende -o out.de in.en",
         "dtmt translate --sample --top-k 10 --seed 1 -o out.de in.en",
         "dtmt translate --model cldr_ende/demo --score out.de in.en",
-        model="a run's name, task/name, or the folder of a run or of an exported version "
-        "(default: the task's model)",
+        model="a run's name, task/name, the folder of a run or of an exported version, or a "
+        "pre-trained model's name in the catalogue that DTMT_MODELS names (default: the task's "
+        "model)",
     )
     parser.add_argument("--saved-model", dest="model", help=argparse.SUPPRESS)
     lines.add_files(parser)

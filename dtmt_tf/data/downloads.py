@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import functools
-import http.client
 import logging
 import os
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from tqdm import tqdm
 
 from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of
 from dtmt_tf.errors import UserError
+from dtmt_tf.fetch import FAILURES, fetch
 from dtmt_tf.files import locked
 
 _log = logging.getLogger(__name__)
-
-_BLOCK_BYTES = 1 << 20
-_TIMEOUT_SECONDS = 30
 
 
 def resolve_file(
@@ -80,8 +73,8 @@ def _fetched(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
     _log.info("Downloading %s to %s", file.url, target)
     try:
         try:
-            _download(file.url, partial)
-        except (OSError, http.client.HTTPException) as error:
+            fetch(file.url, partial)
+        except FAILURES as error:
             root = data_dir or Path("<directory>")
             raise UserError(
                 f"Could not download {file.url}: {error}. Fetch it on a machine that can, put it "
@@ -100,16 +93,6 @@ def _candidates(directory: Path, path: str) -> Iterator[Path]:
     yield directory / path
     for suffix in PACKED:
         yield directory / (path + suffix)
-
-
-def _download(url: str, path: Path) -> None:
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
-        size = response.headers.get("Content-Length")
-        total = int(size) if size else None
-        with tqdm(total=total, desc=path.stem, unit="B", unit_scale=True) as progress:
-            while block := response.read(_BLOCK_BYTES):
-                out.write(block)
-                progress.update(len(block))
 
 
 def _verify(path: Path, file: RemoteFile, advice: str, read: Callable[[], FileFacts]) -> None:

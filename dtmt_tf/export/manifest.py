@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import flush
 
 MANIFEST = "manifest.json"
 FORMAT = 1  # of the manifest
@@ -86,15 +87,6 @@ def problems(folder: Path) -> list[str]:
             found.append(f"{name} has other contents")
     found += [f"{name} is not in the manifest" for name in _names(folder) if name not in files]
     return found
-
-
-def flush(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _names(folder: Path) -> list[str]:

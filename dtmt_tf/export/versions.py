@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtmt_tf.export.manifest import flush
+from dtmt_tf.files import flush
 from dtmt_tf.translator.places import VERSION
 
 REFUSED = "refused-"  # before the number of a version that is not published

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
 from dtmt_tf.errors import UserError, listed
+from dtmt_tf.pretrained import find_pretrained
+
+_log = logging.getLogger(__name__)
 
 VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
 MODEL = "saved_model.pb"
@@ -36,12 +40,35 @@ def find_model(place: Path) -> Path:
     """Returns the folder of an exported version.
 
     Args:
-        place: Such a folder, or a run's, whose newest version is taken.
+        place: Such a folder; a run's, whose newest version is taken; or, where neither is there,
+            the name of a pre-trained model.
 
     Raises:
         UserError: If there is none.
     """
+    place = pretrained_instead(place, str(place)) or place
     return place if (place / MODEL).exists() else latest_version(place)
+
+
+def pretrained_instead(place: Path, name: str) -> Path | None:
+    """Returns the folder of a pre-trained model where a place holds no model of its own.
+
+    Args:
+        place: What comes before pre-trained models.
+        name: What a catalogue would call the model.
+
+    Returns:
+        The folder; None if the place holds a model or no catalogue is configured.
+
+    Raises:
+        UserError: See `dtmt_tf.pretrained.find_pretrained`.
+    """
+    if (place / MODEL).exists() or live_versions(place):
+        return None
+    found = find_pretrained(name, map(str, models_near(place)))
+    if found and place.exists():
+        _log.warning("%s holds no exported model: the pre-trained %s is taken.", place, name)
+    return found
 
 
 def models_near(folder: Path) -> list[Path]:

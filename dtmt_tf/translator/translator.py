@@ -99,7 +99,9 @@ class Translator:
         """Loads an exported model.
 
         Args:
-            place: A run's folder, whose newest version is taken, or a version's.
+            place: A run's folder, whose newest version is taken, or a version's; or the name of a
+                pre-trained model in the catalogue that the environment variable DTMT_MODELS
+                names, by address or path. A folder of that name comes first.
             batch_size: Texts in a batch.
 
         Raises:

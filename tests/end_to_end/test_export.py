@@ -12,7 +12,7 @@ from dtmt_tf.decoding import translate_lines
 from dtmt_tf.export import check_servable
 from dtmt_tf.export.manifest import problems
 from dtmt_tf.runs import Run, best_model, translate_function
-from dtmt_tf.translator import latest_version
+from dtmt_tf.translator import Translator, latest_version
 from tests.end_to_end.conftest import ROOT
 
 ODD = ["", "   ", "12 345 " * 150, "🙂 12 👩‍👩‍👧", "漢字 7", "مرحبا 42", "x\ty\u00a0z", "e\u0301 9"]
@@ -119,3 +119,16 @@ def test_versions_count_up_and_carry_their_records(workshop, here):
     settings = json.loads((version / "experiment.json").read_text())
     assert settings["settings"]["model"]["units"] == 32
     assert settings["origins"]["model.units"] == "--set"
+
+
+def test_a_packed_model_is_had_by_its_name_from_a_catalogue(workshop, here, tmp_path, monkeypatch):
+    catalogue = tmp_path / "models.json"
+    done = here("pack", workshop.run_folder, "--name", "digits", "--license", ROOT / "LICENSE",
+                "--output", tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"DTMT_MODELS={catalogue} python pipelines/translate.py --model digits" in done.stdout
+    monkeypatch.setenv("DTMT_MODELS", catalogue.as_uri())
+    monkeypatch.chdir(tmp_path)
+    translator = Translator.load("digits")
+    assert translator.folder.parents[1].name == "digits"
+    assert translator(["31 4"])[0].text == Translator.load(workshop.run_folder)(["31 4"])[0].text

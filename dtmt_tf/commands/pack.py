@@ -1,0 +1,54 @@
+"""Packs an exported version for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtmt_tf import startup
+from dtmt_tf.caller import as_called
+from dtmt_tf.commands.parser import Parser
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Checks, packs, says how others take it."""
+    parser = Parser(
+        "dtmt pack",
+        "Pack an exported version with its model card and licence into one archive, and name it "
+        "in the catalogue beside it, models.json, with its SHA-256. Put both on a server: whoever "
+        "sets DTMT_MODELS to the catalogue's address translates with the model by its name.",
+        "dtmt pack saved_models/cldr_ende/demo --name dates_ende --license LICENSE",
+        "dtmt pack saved_models/custom/mine/2 --name mine_ende --license TERMS.txt",
+    )
+    parser.add_argument("folder", type=Path, help="a run's folder, or that of a version")
+    parser.add_argument(
+        "--license",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="under what terms others may use the model; see what those of its training text allow",
+    )
+    parser.add_argument("--name", required=True, help="what others call it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("dist"),
+        metavar="DIR",
+        help="where archive and catalogue go (default: dist)",
+    )
+    args = parser.parse_args(arguments)
+    startup.start_tensorflow()
+
+    from dtmt_tf.export.archive import pack
+    from dtmt_tf.pretrained import CATALOGUE, VARIABLE
+    from dtmt_tf.translator.places import MODEL, latest_version
+
+    version = args.folder if (args.folder / MODEL).exists() else latest_version(args.folder)
+    archive = pack(version, args.name, args.license, args.output)
+    print(
+        f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {args.output / CATALOGUE} calls it "
+        f"{args.name}. To try it:\n  {VARIABLE}={args.output / CATALOGUE} "
+        f"{as_called('dtmt translate')} --model {args.name}"
+    )
+    return 0

@@ -1,0 +1,133 @@
+"""An exported version as one archive for others, and the catalogue that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
+from dtmt_tf.files import write_atomically
+from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
+from dtmt_tf.translator.places import VERSION
+
+LICENCE = "LICENSE"
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the first of ZIP; the same files give the same archive
+_MODE = 0o644 << 16
+
+
+def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
+    """Packs an exported version with its licence, and adds it to the catalogue beside the archive.
+
+    The archive's name has a hash of what was exported, so archives of different models never share
+    one. The same version packed twice gives the same bytes.
+
+    Args:
+        version: The version's folder.
+        name: What the catalogue calls the model. A model of that name is replaced in it.
+        licence: A text, under which the model is given to others.
+        folder: Where archive and catalogue go.
+
+    Returns:
+        The archive.
+
+    Raises:
+        UserError: If the version is not published or not whole, the name is none for a catalogue,
+            there is no licence, the folder holds another program's `models.json`, or there is no
+            room.
+
+    Side effects:
+        Writes two files into the folder. The archive is unpacked and compared with its manifest
+        before the catalogue names it.
+    """
+    if not NAME.fullmatch(name):
+        raise UserError(
+            "A pre-trained model's name has letters, digits, dots, dashes and underscores, at most "
+            f"100, the first a letter or a digit. Received: {name!r}."
+        )
+    if not VERSION.fullmatch(version.name):
+        raise UserError(f"{version} is no published version: its name is no number.")
+    _check(version)
+    try:
+        terms = licence.read_bytes()
+    except OSError as error:
+        raise UserError(f"Cannot read the licence {licence}: {error.strerror}.") from error
+    catalogue = folder / CATALOGUE
+    if catalogue.exists():
+        read_catalogue(catalogue.read_bytes(), catalogue)
+    identity = read_manifest(version).get("identity", "")[:8]
+    archive = folder / f"{'-'.join(filter(None, (name, identity)))}.zip"
+    write_atomically(archive, lambda stream: _write(stream, version, name, terms))
+    with (
+        tempfile.TemporaryDirectory(dir=folder, suffix=".partial") as place,
+        unpacked(archive, Path(place) / "model") as found,
+    ):
+        _check(found / version.name)
+    _add(catalogue, name, {"file": archive.name, **_facts(version), **_size_and_hash(archive)})
+    return archive
+
+
+def _check(version: Path) -> None:
+    if found := problems(version):
+        raise UserError(
+            f"{version} is not as it was exported:\n  " + "\n  ".join(found) + "\nExport it again."
+        )
+
+
+def _write(stream: BinaryIO, version: Path, name: str, licence: bytes) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as packed:
+        for inside, content in _contents(version, licence):
+            about = zipfile.ZipInfo(f"{name}/{inside}", _NO_TIME)
+            about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, _MODE
+            if isinstance(content, bytes):
+                packed.writestr(about, content)
+                continue
+            about.file_size = content.stat().st_size
+            with content.open("rb") as source, packed.open(about, "w") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _contents(version: Path, licence: bytes) -> Iterator[tuple[str, bytes | Path]]:
+    """Yields the names of an archive's files below its folder, and what they hold."""
+    yield LICENCE, licence
+    for inside in [*sorted(read_manifest(version)["files"]), MANIFEST]:
+        yield f"{version.name}/{inside}", version / inside
+
+
+def _facts(version: Path) -> dict[str, Any]:
+    """Returns what a reader of the catalogue wants to know of a model."""
+    try:
+        settings = json.loads((version / "experiment.json").read_text("utf-8"))["settings"]
+        scores = json.loads((version / "scores.json").read_text("utf-8"))
+        facts = {
+            "run": read_manifest(version).get("model", ""),
+            "source_language": settings["data"]["source_language"],
+            "target_language": settings["data"]["target_language"],
+            "bleu": {split: round(score["bleu"], 2) for split, score in scores.items()},
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{version} does not say what it is ({type(error).__name__}: {error}). Export it again."
+        ) from error
+    return facts
+
+
+def _size_and_hash(archive: Path) -> dict[str, Any]:
+    with archive.open("rb") as file:
+        return {
+            "size": archive.stat().st_size,
+            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+        }
+
+
+def _add(catalogue: Path, name: str, entry: dict[str, Any]) -> None:
+    models = json.loads(catalogue.read_text("utf-8"))["models"] if catalogue.exists() else {}
+    content = {"format": FORMAT, "models": dict(sorted({**models, name: entry}.items()))}
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    write_atomically(catalogue, f"{text}\n".encode())

@@ -1,0 +1,71 @@
+"""Files from elsewhere: how they are fetched, and where they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import urllib.request
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dtmt_tf.errors import UserError
+
+FAILURES = (OSError, http.client.HTTPException, ValueError)  # what fetching can end in
+
+_BLOCK_BYTES = 1 << 20
+_TIMEOUT_SECONDS = 30
+
+
+def fetch(url: str, path: Path) -> str:
+    """Writes what an address holds into a file, and shows how far it is.
+
+    Args:
+        url: Of the kind `https`, `http` or `file`.
+        path: The file. Its folder is there.
+
+    Returns:
+        The SHA-256 of the file.
+
+    Raises:
+        FAILURES: If it cannot be had; the file may hold a part of it.
+    """
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
+        size = response.headers.get("Content-Length")
+        total = int(size) if size else None
+        with tqdm(total=total, desc=path.stem, unit="B", unit_scale=True) as progress:
+            while block := response.read(_BLOCK_BYTES):
+                out.write(block)
+                digest.update(block)
+                progress.update(len(block))
+    return digest.hexdigest()
+
+
+def fetch_text(url: str) -> bytes:
+    """Returns what an address holds, at most a MiB of it.
+
+    Raises:
+        FAILURES: If it cannot be had.
+    """
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+        return response.read(_BLOCK_BYTES)  # type: ignore[no-any-return]
+
+
+def cache_dir() -> Path:
+    """Returns where downloads are kept: below XDG_CACHE_HOME, else HOME.
+
+    Raises:
+        UserError: If neither is an absolute path.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not folder.is_absolute():  # as the standard of that variable has it
+        home = os.environ.get("HOME", os.path.expanduser("~"))
+        folder = Path(home) / ".cache"
+    if not folder.is_absolute():
+        raise UserError(
+            "There is no place for downloads and prepared text: set the environment variable HOME "
+            "or XDG_CACHE_HOME to an absolute path."
+        )
+    return folder / "dtmt_tf"
