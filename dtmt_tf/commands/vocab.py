@@ -1,0 +1,211 @@
+"""Tells what a vocabulary holds and how it fits a text."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import WIDEST, Parser
+from dtmt_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from dtmt_tf.text import Subwords
+
+READ = 100_000  # lines of the training text of a run
+MOST = 10_000  # pieces that are shown
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """Loads, counts, prints."""
+    parser = Parser(
+        "dtmt vocab",
+        "Tell what a run's sub-words are, or those of a file of SentencePiece: their kinds, the "
+        "most and the least frequent, how much of a text they cover, what is unknown to them, and "
+        f"how a sentence is cut. Of a run, its first {READ:,} training pairs are the text unless "
+        "--text names another.",
+        "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
+        'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
+        "dtmt vocab RUN/train/source.spm --text new.en",
+    )
+    parser.add_argument("place", type=Path, metavar="RUN|FILE", help="a run's folder, or a file")
+    parser.add_argument(
+        "--text",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="count in this text; of a run whose sides have sub-words of their own, a file "
+        "for each, source first; plain, .gz or .xz",
+    )
+    parser.add_argument(
+        "--sentence", action="append", default=[], metavar="TEXT", help="show how it is cut"
+    )
+    parser.add_argument(
+        "--top",
+        type=int,
+        default=20,
+        metavar="N",
+        help="show so many of the most and of the least frequent (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
+    common.add_folders(parser)
+    args = parser.parse_args(arguments)
+    _check(args)
+    startup.start_tensorflow()
+
+    from dtmt_tf.evaluation import write_json
+
+    found = {}
+    for name, subwords, text in _sides(args):
+        found[name] = facts(subwords, text, args.sentence, args.top)
+        print(f"{chr(10) * (len(found) > 1)}{name}\n{format_facts(found[name])}")
+    if args.json:
+        write_json(args.json, found)
+    return 0
+
+
+def facts(
+    subwords: Subwords, text: Iterable[str] | None, sentences: Sequence[str], top: int
+) -> dict[str, Any]:
+    """Returns what there is to tell of sub-words, as plain values.
+
+    Args:
+        subwords: The model.
+        text: Lines to count in, if there are.
+        sentences: Lines to show the pieces of.
+        top: How many of the most and of the least frequent pieces to name.
+    """
+    from dtmt_tf.config import UNK_ID
+    from dtmt_tf.text import inspection
+
+    names = inspection.names(subwords)
+    found: dict[str, Any] = {"size": subwords.size, "kinds": inspection.kinds(subwords)}
+    if text is not None:
+        usage = inspection.usage(subwords, text)
+        order = usage.most_frequent()
+        ordered = [(names[k], int(usage.counts[k])) for k in order]
+        used = [pair for pair in ordered if pair[1]]
+        never = [names[k] for k in order if not usage.counts[k] and k > UNK_ID]
+        unknown = int(usage.counts[UNK_ID])
+        found["text"] = {
+            "lines": usage.lines,
+            "words": usage.words,
+            "pieces": usage.total,
+            "pieces_a_word": round(usage.total / max(usage.words, 1), 3),
+            "characters_a_piece": round(usage.characters / max(usage.total, 1), 3),
+            "used": len(used),
+            "pieces_of_share": {
+                f"{share:.0%}": usage.pieces_of_share(share) for share in inspection.SHARES
+            },
+            "unknown": unknown,
+            "unknown_percent": round(100 * sum(usage.unknown.values()) / max(usage.total, 1), 4),
+            "unknown_lines": usage.unknown_lines,
+            "unknown_texts": dict(usage.unknown.most_common(top)),
+            "most_frequent": dict(used[:top]),
+            "least_frequent": dict(used[::-1][:top]),
+            "never": len(never),
+            "never_such_as": never[:top],
+        }
+    if sentences:
+        found["sentences"] = {line: inspection.split(subwords, line) for line in sentences}
+    return found
+
+
+def format_facts(found: dict[str, Any]) -> str:
+    """Returns facts as lines of at most 80 columns, where no piece is longer."""
+    shown = ", ".join(f"{count:,} {name}" for name, count in found["kinds"].items())
+    rows = [("pieces", f"{found['size']:,}: {shown}")]
+    if text := found.get("text"):
+        shares = ", ".join(
+            f"{count:,} make {share} of the text"
+            for share, count in text["pieces_of_share"].items()
+        )
+        rows += [
+            ("text", f"{text['lines']:,} lines, {text['words']:,} words, {text['pieces']:,} "
+             f"pieces: {text['pieces_a_word']:.2f} a word, {text['characters_a_piece']:.2f} "
+             "characters each"),
+            ("used", f"{text['used']:,} of {found['size']:,} pieces; {shares}"),
+            ("unknown", f"{text['unknown_percent']:.3f} % of the pieces, in "
+             f"{text['unknown_lines']:,} lines"),
+        ]  # fmt: skip
+        for key, title in (
+            ("unknown_texts", "such as"),
+            ("most_frequent", "most"),
+            ("least_frequent", "least"),
+        ):
+            if text[key]:
+                counted = (f"{_shown(name)} {count:,}" for name, count in text[key].items())
+                rows.append((title, "   ".join(counted)))
+        if text["never"]:
+            some = map(_shown, text["never_such_as"])
+            rows.append(("never", f"{text['never']:,}, such as {'   '.join(some)}"))
+    rows += [("cut", " ".join(pieces)) for pieces in found.get("sentences", {}).values()]
+    return "\n".join(
+        textwrap.fill(
+            value, WIDEST, initial_indent=f"  {title:<8} ", subsequent_indent=" " * 11,
+            break_long_words=False, break_on_hyphens=False,
+        )
+        for title, value in rows
+    )  # fmt: skip
+
+
+def _shown(text: str) -> str:
+    """Returns a text, or the numbers of its characters if they would not be seen."""
+    if text.isprintable() and not text.isspace():
+        return text
+    return " ".join(f"U+{ord(character):04X}" for character in text)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises a UserError if arguments do not fit, before anything is read."""
+    common.check_range(args, "top", 1, MOST)
+    for path in [args.place, *(args.text or [])] if args.json else []:
+        if lines.same_file(path, args.json):
+            raise UserError(f"--json would write over {path}.")
+
+
+def _sides(args: argparse.Namespace) -> Iterator[tuple[str, Subwords, Iterable[str] | None]]:
+    """Yields each model of sub-words with its name and the text to count in, if there is one."""
+    from dtmt_tf.text import Subwords, Vocabulary
+
+    place, given = args.place, args.text or []
+    if place.is_file():
+        try:
+            subwords = Subwords(place.read_bytes())
+        except ValueError as error:
+            raise UserError(f"{place} holds no sub-words: {error}.") from error
+        yield str(place), subwords, _joined(map(lines.read_text, given)) if given else None
+        return
+    if not (place / "train" / Vocabulary.FILES[0]).exists():
+        raise UserError(
+            f"{place} is neither a file nor the folder of a run with sub-words of its own. Of an "
+            "ensemble, name a member."
+        )
+    vocabulary = Vocabulary.load(place / "train")
+    texts = list(map(lines.read_text, given)) if given else _training_text(args)
+    if vocabulary.source is vocabulary.target:
+        yield "source and target", vocabulary.source, _joined(texts)
+        return
+    if len(texts) != 2:
+        raise UserError(
+            f"--text names a file for each side, source and target. Received: {len(given)}."
+        )
+    yield "source", vocabulary.source, texts[0]
+    yield "target", vocabulary.target, texts[1]
+
+
+def _joined(texts: Iterable[list[str]]) -> Iterable[str]:
+    return itertools.chain.from_iterable(texts)
+
+
+def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
+    """Returns the beginning of a run's training text, source and target."""
+    from dtmt_tf.runs import Run
+
+    run = Run.open(args.place, common.data_dir(args), common.cache_dir())
+    return run.corpus.lines("train", READ)

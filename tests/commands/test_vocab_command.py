@@ -1,0 +1,67 @@
+"""`dtmt vocab`: a run or a file in, a table and a file out."""
+
+import json
+
+import pytest
+
+from dtmt_tf import startup
+from dtmt_tf.commands import vocab
+from dtmt_tf.config import DataConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.text import Vocabulary
+
+LINES = ["ab ab ab cd", "ab cd", "ab x"] * 20
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch):
+    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with the sub-words of two languages, and a text."""
+    (tmp_path / "run" / "train").mkdir(parents=True)
+    data = DataConfig(joint_vocabulary=False, source_vocab_size=11, target_vocab_size=9)
+    Vocabulary.train(LINES, ["uv uv w"] * 9, data).save(tmp_path / "run" / "train")
+    (tmp_path / "a").write_text("ab ab é\u00a0\ncd\n")
+    (tmp_path / "b").write_text("uv\n")
+    return tmp_path / "run"
+
+
+def test_both_sides_are_told_with_their_texts(run, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    files = [str(tmp_path / name) for name in "ab"]
+    vocab.command([str(run), "--text", *files, "--sentence", "ab uv", "--json", str(out)])
+    printed = capsys.readouterr().out
+    source, _, target = printed.partition("\ntarget\n")
+    assert source.startswith("source\n  pieces   11: 3 special")
+    assert "text     2 lines, 4 words" in source and "such as  é 1   U+00A0 1" in source
+    assert "cut      ▁ab ▁ <unk>" in source and "cut      ▁ <unk> ▁uv" in target
+    assert max(map(len, printed.splitlines())) <= 80
+    found = json.loads(out.read_text())
+    assert found["source"]["text"]["most_frequent"]["▁ab"] == 2
+    assert found["target"]["text"]["unknown"] == 0
+    assert found["target"]["text"]["never"] + found["target"]["text"]["used"] == 9 - 3
+
+
+def test_a_file_is_told_without_a_text(run, capsys):
+    vocab.command([str(run / "train" / "target.spm")])
+    printed = capsys.readouterr().out
+    assert "pieces   9: 3 special" in printed and "text" not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["W/none"], "neither a file nor the folder of a run"),
+        (["W/a"], "a holds no sub-words"),
+        (["W/run", "--text", "W/a"], "a file for each side"),
+        (["W/a", "--json", "W/a"], "would write over"),
+        (["W/run", "--top", "0"], "at least 1"),
+    ],
+    ids=str,
+)
+def test_what_is_no_vocabulary_is_refused(run, tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message):
+        vocab.command([text.replace("W", str(tmp_path)) for text in arguments])
