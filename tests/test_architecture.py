@@ -59,7 +59,7 @@ ALLOWED = {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
-        *("sizing", "fetch", "pretrained"),
+        *("sizing", "fetch", "pretrained", "text"),
     },
     "cli": {"caller", "commands", "errors"},
 }

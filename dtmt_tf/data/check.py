@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from dtmt_tf.data.lines import MARK, byte_lines
+from dtmt_tf.data.alignment import Alignment
+from dtmt_tf.data.lines import MARK, ended_lines, without_end
 from dtmt_tf.errors import UserError
 
 Severity = Literal["fatal", "warning"]
@@ -18,6 +19,10 @@ Severity = Literal["fatal", "warning"]
 # C0 without tab, DEL, and C1 (U+0080 to U+009F) as UTF-8 bytes; NUL is looked for by itself.
 _CONTROL = re.compile(rb"[\x01-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]")
 TRAIN = "train"
+_SHIFTED = {
+    1: "fits the next target line better: is a source line missing, or a target line added?",
+    -1: "fits the target line before better: is a target line missing, or a source line added?",
+}
 
 
 @dataclass(frozen=True)
@@ -137,12 +142,14 @@ class _Side:
         self._first_line.setdefault(key, self.num_lines if line is None else line)
         self._count[key] = self._count.get(key, 0) + count
 
-    def unmarked(self, line: bytes) -> bytes:
-        """Returns the next line as it is read, without a byte order mark; notes the mark."""
+    def plain(self, line: bytes) -> bytes:
+        """Returns the next line without its end and a byte order mark; notes what is left out."""
+        number = self.num_lines + 1  # not counted yet
         if line.startswith(MARK):
-            number = self.num_lines + 1  # not counted yet
             self.note("byte order mark", "warning", "byte order mark, left out", number)
-        return line.removeprefix(MARK)
+        if line.endswith(b"\r\n"):
+            self.note("carriage return", "warning", r"ends in \r\n, read as \n", number)
+        return without_end(line.removeprefix(MARK))
 
     def decode(self, line: bytes) -> str | None:
         """Returns the text of the line if its pair can be used, and notes its faults."""
@@ -170,7 +177,7 @@ class _Side:
 
 def _side_of_file(path: Path) -> _Side:
     side = _Side(str(path), iter(()))
-    side.lines = map(side.unmarked, byte_lines(path))
+    side.lines = map(side.plain, ended_lines(path))
     return side
 
 
@@ -218,11 +225,13 @@ def _check_lines(
     source: _Side, target: _Side, limits: Limits, source_hashes: array, pair_hashes: array
 ) -> None:
     """Checks two files line by line and appends the hashes of their lines."""
+    alignment = Alignment()
     for source_line, target_line in zip_longest(source.lines, target.lines):
         source.num_lines += source_line is not None
         target.num_lines += target_line is not None
         source_text = None if source_line is None else source.decode(source_line)
         target_text = None if target_line is None else target.decode(target_line)
+        alignment.add(len(source_text or ""), len(target_text or ""))
         if source_text is None or target_text is None:
             source_hashes.append(0)
             pair_hashes.append(0)
@@ -235,6 +244,9 @@ def _check_lines(
         if longer >= limits.min_characters and longer > limits.max_length_ratio * shorter:
             ratio = f"one side over {limits.max_length_ratio:g} times longer"
             source.note("length ratio", "warning", ratio)
+    alignment.end()
+    for by, (line, count) in alignment.found.items():
+        source.note("shift", "warning", _SHIFTED[by], line, count)
     if source.num_lines != target.num_lines:
         longer_side, shorter_side = (
             (source, target) if source.num_lines > target.num_lines else (target, source)

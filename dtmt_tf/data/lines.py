@@ -52,16 +52,29 @@ def byte_lines(path: Path | str) -> Iterator[bytes]:
     Raises:
         UserError: If the file is missing or damaged, or a line is too long.
     """
+    return map(without_end, ended_lines(path))
+
+
+def without_end(line: bytes) -> bytes:
+    r"""Returns a line without the `\n` or `\r\n` that ends it."""
+    return line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line
+
+
+def ended_lines(path: Path | str) -> Iterator[bytes]:
+    r"""Yields the lines of a plain or packed file as bytes, with what ends them.
+
+    Raises:
+        UserError: If the file is missing or damaged, or a line is too long.
+    """
     with _open(Path(path)) as stream:
         try:
             for number in itertools.count(1):
                 line = stream.readline(MAX_LINE_BYTES + 2)
                 if not line:
                     return
-                text = line.removesuffix(b"\n").removesuffix(b"\r") if line[-1:] == b"\n" else line
-                if len(text) > MAX_LINE_BYTES:
+                if len(without_end(line)) > MAX_LINE_BYTES:
                     raise _too_long(path, number)
-                yield text
+                yield line
         except _DAMAGED as error:
             raise _damaged(path, error) from error
 

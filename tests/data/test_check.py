@@ -54,6 +54,10 @@ def test_a_single_split_can_be_checked(check, split):
             Finding("control character", "warning", "train.de", 2, 1, "control character"),
         ),
         (
+            (b"one\ntwo\r\nthree\r\n", b"eins\nzwei\ndrei\n"),
+            Finding("carriage return", "warning", "train.en", 2, 2, r"ends in \r\n, read as \n"),
+        ),
+        (
             (b"one\ntwo\n\n", "eins\n \u00a0\ndrei\n".encode()),
             Finding("blank line", "warning", "train.de", 2, 1, "blank line"),
         ),
@@ -80,17 +84,26 @@ def test_each_flaw_is_located_and_counted(check, train, finding):
     "train",
     [
         (b"a\tb\n", b"c\td\n"),
-        (b"one\r\ntwo\r\n", b"eins\nzwei\n"),
         ("\u0100\u00a0\u4e80\n".encode(), "c\u2028\U00010085\n".encode()),
         (b"ab\n", b"x" * 18 + b"\n"),
         (b"ab\n", b"x" * 19 + b"\n"),
         (b"abc\n", ("ä" * 27 + "\n").encode()),
         (b"one\none\n", b"eins\nein\n"),
     ],
-    ids=["tab", "crlf", "high bytes", "ratio 9", "short", "characters not bytes", "two targets"],
+    ids=["tab", "high bytes", "ratio 9", "short", "characters not bytes", "two targets"],
 )
 def test_harmless_text_is_not_reported(check, train):
     assert check({"train": train}) == []
+
+
+def test_a_lost_line_shifts_those_behind_it(check):
+    lines = [f"{k} {'a' * (20 + k * k % 97)}" for k in range(400)]
+    lost = ["x" + line for line in lines if line is not lines[150]]
+    source, target = ("".join(f"{line}\n" for line in side).encode() for side in (lines[:-1], lost))
+    (finding,) = check({"validation": (source, target)})
+    assert (finding.kind, finding.severity, finding.file) == ("shift", "warning", "validation.en")
+    assert (finding.line, finding.count) == (201, 199)
+    assert "is a target line missing" in finding.message
 
 
 def test_length_limits_can_be_set(check):
