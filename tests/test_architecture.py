@@ -54,12 +54,14 @@ ALLOWED = {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),
         "training",
     },
+    "server": {"errors", "quiet", "translator"},
     "client": {"errors", "quiet", "resumable_lines"},
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
         *("sizing", "fetch", "pretrained", "text"),
+        "server",
     },
     "cli": {"caller", "commands", "errors"},
 }

@@ -14,7 +14,7 @@ from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 from tests.serving.calls import LINES
-from tests.serving.running import running_double
+from tests.serving.running import running_server
 from tests.serving.toy import save_toy
 
 
@@ -40,19 +40,19 @@ def served_models(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def double(served_models):
+def server(served_models):
     """The server without batching."""
-    with running_double(served_models) as running:
+    with running_server(served_models, "--cors") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def batching_double(served_models):
+def batching_server(served_models):
     """The server with batching, where a request waits half a second for others, and is given up
     after two.
     """
-    options = ("--batch-sizes=1,4,16", "--batch-timeout-micros=500000", "--rest-timeout-ms=2000")
-    with running_double(served_models, *options) as running:
+    options = (*("--batch-sizes", "1", "4", "16"), "--batch-timeout-micros=500000", "--timeout=2")
+    with running_server(served_models, *options) as running:
         yield running
 
 
@@ -71,14 +71,14 @@ def in_python(served_models):
 
 
 @pytest.fixture(scope="session")
-def stub(double):
+def stub(server):
     """The official client of PredictionService."""
-    with grpc.insecure_channel(double.grpc) as channel:
+    with grpc.insecure_channel(server.grpc) as channel:
         yield prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
 
 @pytest.fixture(scope="session")
-def batching_stub(batching_double):
+def batching_stub(batching_server):
     """The official client of the server with batching."""
-    with grpc.insecure_channel(batching_double.grpc) as channel:
+    with grpc.insecure_channel(batching_server.grpc) as channel:
         yield prediction_service_pb2_grpc.PredictionServiceStub(channel)

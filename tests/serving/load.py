@@ -1,8 +1,8 @@
-"""Many clients at once at a model that TensorFlow Serving's stand-in serves; every answer checked.
+"""Many clients at once at a model that `dtmt serve` serves; every answer checked.
 
     python -m tests.serving.load --model-dir saved_models/TASK/NAME --lines FILE
 
-starts `tests.serving.double` with the batching that `pipelines/serving/` recommends, has each
+starts `dtmt serve` with the batching that `pipelines/serving/` recommends, has each
 line translated alone, then lets clients ask for one to four of them at a time, half of the clients
 over gRPC, half over REST. Fails (exit code 1) if a request fails, if a translation is not the
 line's own, or if the server's memory grows.
@@ -32,7 +32,7 @@ from dtmt_tf.data.lines import read_lines
 from dtmt_tf.errors import UserError
 from tests.serving.calls import arrays, predict_request
 from tests.serving.load_report import Report, Row
-from tests.serving.running import ROOT, Running, running_double
+from tests.serving.running import ROOT, Running, running_server
 
 _PARAMETERS = ROOT / "pipelines" / "serving" / "batching_parameters.txt"
 _MOST_LINES = 4  # in a request
@@ -172,11 +172,11 @@ def _bar(items: Sequence[Any], text: str, unit: str) -> Any:
 
 
 def _batching() -> list[str]:
-    """Returns the double's options for the batching that the ready file describes."""
+    """Returns the server's options for the batching that the ready file describes."""
     text = _PARAMETERS.read_text(encoding="utf-8")
     sizes = re.findall(r"^allowed_batch_sizes: (\d+)$", text, re.MULTILINE)
     (wait,) = re.findall(r"^batch_timeout_micros { value: (\d+) }$", text, re.MULTILINE)
-    return [f"--batch-sizes={','.join(sizes)}", f"--batch-timeout-micros={wait}"]
+    return ["--batch-sizes", *sizes, f"--batch-timeout-micros={wait}"]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -217,7 +217,7 @@ def main() -> int:
 
     report, stopped = Report(), False
     try:
-        with running_double(models, *_batching()) as running:
+        with running_server(models, *_batching()) as running:
             right = references(running, list(models)[-1], lines)
             load(
                 *(running, _MODEL, right, args.clients, args.requests, args.minutes),

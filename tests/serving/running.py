@@ -1,7 +1,7 @@
-"""Starts the stand-in for the server in a process of its own."""
+"""Starts `dtmt serve` in a process of its own."""
 
-import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,18 +29,18 @@ class Running:
 
 
 @contextmanager
-def running_double(models: Mapping[str, Path], *options: str) -> Iterator[Running]:
+def running_server(models: Mapping[str, Path], *options: str) -> Iterator[Running]:
     """Serves models until the block ends.
 
     Args:
         models: Folders with versions, by the name that clients use.
-        options: More of the command line of `tests.serving.double`.
+        options: More of the command line of `dtmt serve`.
     """
-    pairs = [f"--model={name}={folder}" for name, folder in models.items()]
+    command = [sys.executable, str(ROOT / "pipelines" / "serve.py"), "--rest-port=0"]
+    command += ["--grpc-port=0", *(f"{name}={folder}" for name, folder in models.items())]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.serving.double", *pairs, *options],
-            cwd=ROOT,
+            [*command, *options],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -48,13 +48,15 @@ def running_double(models: Mapping[str, Path], *options: str) -> Iterator[Runnin
         )
         assert process.stdout
         try:
-            line = process.stdout.readline()
-            if not line:
+            for line in process.stdout:
+                if found := re.match(r"REST: (\S+) +gRPC: (\S+)$", line):
+                    break
+            else:
                 log.seek(0)
                 raise RuntimeError(log.read())
-            ports = json.loads(line)
-            rest, grpc = (f"127.0.0.1:{ports[name]}" for name in ("rest_port", "grpc_port"))
-            yield Running(f"http://{rest}", grpc, process)
+            yield Running(found[1], found[2], process)
         finally:
+            runs = process.poll() is None
             process.terminate()
             process.communicate(timeout=1800)
+            assert not runs or process.returncode in (0, 130)  # 130 if it is told twice

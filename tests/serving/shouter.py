@@ -11,7 +11,7 @@ import grpc
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving.rest import HTTP_CODES
+from dtmt_tf.server.rest import HTTP_CODES
 
 PATIENCE_SECONDS = 180  # the machine may be busy
 
@@ -81,7 +81,7 @@ def over_rest(model):
             failed = isinstance(answer, str)
             content = {"error": "in my words"} if failed else {"outputs": {"translation": answer}}
             data = json.dumps(content).encode()
-            self.send_response(HTTP_CODES.get(answer, 500) if failed else 200)
+            self.send_response(HTTP_CODES.get(grpc.StatusCode[answer], 500) if failed else 200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

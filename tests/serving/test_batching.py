@@ -131,7 +131,7 @@ def test_one_bad_request_fails_its_batch_and_no_other(batching_stub):
     assert outputs["last"].tolist() == [3]
 
 
-def test_a_deadline_stops_the_session(batching_stub, batching_double):
+def test_a_deadline_stops_the_session(batching_stub, batching_server):
     request = predict_request("toy", "count", text=[str(10**15)])
     with pytest.raises(grpc.RpcError) as caught:
         batching_stub.Predict(request, timeout=1.0)
@@ -139,7 +139,7 @@ def test_a_deadline_stops_the_session(batching_stub, batching_double):
     body = {"signature_name": "count", "instances": [str(10**15)]}
     with requests.Session() as session:
         session.trust_env = False
-        url = f"{batching_double.rest}/v1/models/toy:predict"
+        url = f"{batching_server.rest}/v1/models/toy:predict"
         assert session.post(url, json=body, timeout=1800).status_code == 504
     # the queue of this signature has one worker: it must be free again
     request = predict_request("toy", "count", text=["7"])

@@ -27,9 +27,9 @@ def protocol(request):
 
 
 @pytest.fixture(params=["rest", "grpc"])
-def translator(request, double):
-    """The client's arguments for the translator in the double."""
-    return [f"--{request.param}", getattr(double, request.param), "--model", "translator"]
+def translator(request, server):
+    """The client's arguments for the translator in the server."""
+    return [f"--{request.param}", getattr(server, request.param), "--model", "translator"]
 
 
 @pytest.fixture

@@ -137,8 +137,8 @@ def test_metadata_have_one_field_and_need_a_model(stub):
     assert _code(stub.GetModelMetadata, request) == "NOT_FOUND"
 
 
-def test_status_names_the_version_that_is_served(double):
-    with grpc.insecure_channel(double.grpc) as channel:
+def test_status_names_the_version_that_is_served(server):
+    with grpc.insecure_channel(server.grpc) as channel:
         service = model_service_pb2_grpc.ModelServiceStub(channel)
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = "translator"

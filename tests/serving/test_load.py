@@ -25,9 +25,9 @@ class Liar(tf.Module):
 
 
 @pytest.fixture(scope="module")
-def right(double):
+def right(server):
     """What the translator says to each line alone."""
-    return references(double, "translator", LINES)
+    return references(server, "translator", LINES)
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def main(monkeypatch, tmp_path, served_models, capsys):
     return call
 
 
-def _loaded(double, right, count=24, minutes=1e9, model="translator", seed=1):
+def _loaded(server, right, count=24, minutes=1e9, model="translator", seed=1):
     report = Report()
-    load(double, model, right, 4, count, minutes, seed, report)
+    load(server, model, right, 4, count, minutes, seed, report)
     return report
 
 
@@ -107,8 +107,8 @@ def test_ctrl_c_ends_the_server_and_tells_what_was_done(main, monkeypatch):
     assert set(psutil.Process().children()) == before
 
 
-def test_one_wrong_line_among_right_ones_is_found_over_both_protocols(double, right):
-    report = _loaded(double, {**right, LINES[1]: ("something else", -1.5)})
+def test_one_wrong_line_among_right_ones_is_found_over_both_protocols(server, right):
+    report = _loaded(server, {**right, LINES[1]: ("something else", -1.5)})
     assert report.requests == 24 and not report.errors
     assert {wrong["line"] for wrong in report.wrong} == {LINES[1]}
     assert {wrong["protocol"] for wrong in report.wrong} == {"gRPC", "REST"}
@@ -120,8 +120,8 @@ def test_one_wrong_line_among_right_ones_is_found_over_both_protocols(double, ri
     assert not report.passed()
 
 
-def test_requests_that_fail_are_counted_by_their_words(double, right):
-    report = _loaded(double, right, model="absent")
+def test_requests_that_fail_are_counted_by_their_words(server, right):
+    report = _loaded(server, right, model="absent")
     assert sorted(report.errors.values()) == [12, 12]  # half of the clients speak gRPC
     grpc_words, rest_words = sorted(report.errors, reverse=True)
     assert grpc_words.startswith("gRPC: NOT_FOUND: ")
@@ -129,11 +129,11 @@ def test_requests_that_fail_are_counted_by_their_words(double, right):
     assert report.lines == 0 and not report.passed()
 
 
-def test_a_seed_decides_what_is_asked_and_a_time_when_it_ends(double, right):
-    first, again = _loaded(double, right), _loaded(double, right)
+def test_a_seed_decides_what_is_asked_and_a_time_when_it_ends(server, right):
+    first, again = _loaded(server, right), _loaded(server, right)
     assert first.requests == again.requests == 24
     assert first.lines == again.lines
-    assert 4 <= _loaded(double, right, count=10**6, minutes=0.0).requests < 20
+    assert 4 <= _loaded(server, right, count=10**6, minutes=0.0).requests < 20
 
 
 def _report(memory, count=100):

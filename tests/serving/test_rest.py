@@ -14,14 +14,14 @@ TRANSLATE = "/v1/models/translator:predict"
 
 
 @pytest.fixture(scope="module")
-def rest(double):
+def rest(server):
     """Calls the server: `rest(method, path, body)`, where a body is text or becomes JSON."""
     with requests.Session() as session:
         session.trust_env = False  # no proxy stands between us and loopback
 
         def call(method, path, body=None):
             data = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
-            return session.request(method, double.rest + path, data=data, timeout=1800)
+            return session.request(method, server.rest + path, data=data, timeout=1800)
 
         yield call
 
@@ -33,9 +33,9 @@ def _by_row(outputs):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_plain_curl_translates(double, in_python):
+def test_plain_curl_translates(server, in_python):
     body = json.dumps({"instances": LINES})
-    command = ["curl", "--silent", "--noproxy", "*", "-d", body, double.rest + TRANSLATE]
+    command = ["curl", "--silent", "--noproxy", "*", "-d", body, server.rest + TRANSLATE]
     result = subprocess.run(command, capture_output=True, timeout=1800, check=True)
     answer = json.loads(result.stdout)
     assert list(answer) == ["predictions"]
@@ -46,8 +46,8 @@ def test_plain_curl_translates(double, in_python):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_curl_sees_a_failure(double):
-    command = ["curl", "--silent", "--fail", "--noproxy", "*", "-d", "{}", double.rest + TRANSLATE]
+def test_curl_sees_a_failure(server):
+    command = ["curl", "--silent", "--fail", "--noproxy", "*", "-d", "{}", server.rest + TRANSLATE]
     assert (
         subprocess.run(command, capture_output=True, timeout=1800).returncode == 22
     )  # 400 or more
@@ -73,7 +73,7 @@ def test_every_signature_gives_what_python_gives_by_column_and_by_row(rest, in_p
         assert_same(rows, expected, signature)
 
 
-def test_names_versions_and_content_types_are_free(rest, double, in_python):
+def test_names_versions_and_content_types_are_free(rest, server, in_python):
     expected = as_text(in_python("serving_default", text=LINES))["translation"]
     for body in (
         {"inputs": LINES},

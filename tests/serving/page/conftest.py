@@ -10,7 +10,7 @@ import pytest
 import requests
 import tensorflow as tf
 
-from tests.serving.running import ROOT, running_double
+from tests.serving.running import ROOT, running_server
 
 PAGE = ROOT / "pipelines" / "serving" / "page"
 TEXT = "two dogs run in the grass"
@@ -54,7 +54,7 @@ def client():
 @pytest.fixture(scope="session")
 def server(models, client):
     """The server's REST address; its first answers, which take long, are given."""
-    with running_double(models, "--rest-timeout-ms=120000") as running:
+    with running_server(models, "--timeout=120", "--cors") as running:
         for signature in ("serving_default", "translate_nbest", "align", "info"):
             body = {"signature_name": signature, "instances": [TEXT]}
             url = f"{running.rest}/v1/models/translator:predict"

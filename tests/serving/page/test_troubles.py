@@ -13,7 +13,7 @@ from tests.serving.page.driver import (
     shown,
     write,
 )
-from tests.serving.running import running_double
+from tests.serving.running import running_server
 
 # what a server may give back and the page's words for it: status, body, what is said
 TROUBLES = [
@@ -90,7 +90,7 @@ def test_a_server_that_goes_is_told_and_its_return_is_noticed(visit, models):
     expect(trouble).to_contain_text("Start the server")
     page.locator("#source").fill(TEXT)
     shouter = {"shouter": models["shouter"]}
-    with running_double(shouter, f"--rest-port={port}"):
+    with running_server(shouter, f"--rest-port={port}", "--cors"):
         settled(page)  # without a click
         assert shown(page) == [TEXT.upper()]
         expect(trouble).to_be_hidden()

@@ -1,4 +1,6 @@
-"""The server's gRPC interface: PredictionService and ModelService of the official stubs."""
+"""TensorFlow Serving's gRPC interface: PredictionService and ModelService of its own stubs."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,16 +17,23 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.session_runner import Models, ServedModel, ServingError
+from dtmt_tf.server.errors import ServingError, invalid
+from dtmt_tf.server.models import DEFAULT, FOREVER_SECONDS, Models, ServedModel
 
-_FOREVER_SECONDS = 1e6  # the timeout of a request without a deadline
+MAX_BYTES = 2**26  # of a request
 
 SignatureDefMap = get_model_metadata_pb2.SignatureDefMap
 
 
 def default_signature(name: str) -> str:
     """Returns the name of a signature; an empty one means the default."""
-    return name or "serving_default"
+    return name or DEFAULT
+
+
+def no_signature(model: ServedModel, name: str, code: grpc.StatusCode) -> ServingError:
+    """Returns the error of a request that names a signature that there is not."""
+    there = ", ".join(sorted(each for each in model.signatures if not each.startswith("__")))
+    return ServingError(code, f"no signature {name}. There are: {there}")
 
 
 def model_status(model: ServedModel) -> get_model_status_pb2.GetModelStatusResponse:
@@ -43,7 +52,7 @@ def _with_codes(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, request, context)
         except ServingError as error:
-            context.abort(grpc.StatusCode[error.code], str(error))
+            context.abort(error.code, str(error))
 
     return call
 
@@ -70,12 +79,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         model = _find(self._models, request.model_spec)
         signature = default_signature(request.model_spec.signature_name)
         if signature not in model.signatures:
-            raise ServingError("FAILED_PRECONDITION", f"no signature {signature}")
+            raise no_signature(model, signature, grpc.StatusCode.FAILED_PRECONDITION)
         try:
             inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
         except (TypeError, ValueError) as error:
-            raise ServingError("INVALID_ARGUMENT", f"not a tensor: {error}") from error
-        seconds = min(context.time_remaining(), _FOREVER_SECONDS)
+            raise invalid(f"not a tensor: {error}") from error
+        seconds = min(context.time_remaining(), FOREVER_SECONDS)
         outputs = model.predict(signature, inputs, list(request.output_filter), seconds)
         response = predict_pb2.PredictResponse()
         _fill(response.model_spec, model, signature)
@@ -89,7 +98,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         """Returns the signatures."""
         model = _find(self._models, request.model_spec)
         if set(request.metadata_field) != {"signature_def"}:
-            raise ServingError("INVALID_ARGUMENT", "the one field of metadata is signature_def")
+            raise invalid("the one field of metadata is signature_def")
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         _fill(response.model_spec, model)
         response.metadata["signature_def"].Pack(SignatureDefMap(signature_def=model.signatures))

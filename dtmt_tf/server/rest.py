@@ -1,10 +1,19 @@
-"""The server's REST interface: JSON to tensors and back, paths, status codes."""
+"""TensorFlow Serving's REST interface: JSON to tensors and back, paths, status codes.
+
+It stands on `http.server` of the standard library: it answers this machine alone, for development,
+and needs no framework's routes, middleware or workers.
+"""
+
+from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -12,37 +21,86 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+from grpc import StatusCode
 
-from tests.serving.grpc_service import SignatureDefMap, default_signature, model_status
-from tests.serving.session_runner import Models, ServedModel, ServingError, Tensors
+from dtmt_tf.server.batching import Tensors
+from dtmt_tf.server.errors import ServingError, invalid
+from dtmt_tf.server.grpc_service import (
+    MAX_BYTES,
+    SignatureDefMap,
+    default_signature,
+    model_status,
+    no_signature,
+)
+from dtmt_tf.server.models import Models, ServedModel
+
+logger = logging.getLogger(__name__)
 
 HTTP_CODES = {
-    "CANCELLED": 499,
-    "INVALID_ARGUMENT": 400,
-    "DEADLINE_EXCEEDED": 504,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "PERMISSION_DENIED": 403,
-    "RESOURCE_EXHAUSTED": 429,
-    "FAILED_PRECONDITION": 400,
-    "ABORTED": 409,
-    "OUT_OF_RANGE": 400,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "UNAUTHENTICATED": 401,
+    StatusCode.CANCELLED: 499,
+    StatusCode.INVALID_ARGUMENT: 400,
+    StatusCode.DEADLINE_EXCEEDED: 504,
+    StatusCode.NOT_FOUND: 404,
+    StatusCode.ALREADY_EXISTS: 409,
+    StatusCode.PERMISSION_DENIED: 403,
+    StatusCode.RESOURCE_EXHAUSTED: 429,
+    StatusCode.FAILED_PRECONDITION: 400,
+    StatusCode.ABORTED: 409,
+    StatusCode.OUT_OF_RANGE: 400,
+    StatusCode.UNIMPLEMENTED: 501,
+    StatusCode.UNAVAILABLE: 503,
+    StatusCode.UNAUTHENTICATED: 401,
 }  # any other is 500
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICT = re.compile(_MODEL + ":predict", re.IGNORECASE)
 _STATUS = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
+_IDLE_SECONDS = 300  # then a connection is closed on which nothing comes
+
+
+class RestServer(ThreadingHTTPServer):
+    """Answers many clients at once, on loopback.
+
+    Args:
+        models: What is served.
+        port: 0 for any free one.
+        timeout_seconds: How long a prediction may take.
+        cors: Whether pages of any other site may ask.
+
+    Raises:
+        OSError: If the port is taken.
+    """
+
+    request_queue_size = 128
+    daemon_threads = True  # a connection that stays open does not keep the process from ending
+
+    def __init__(self, models: Models, port: int, timeout_seconds: float, cors: bool) -> None:
+        super().__init__(("127.0.0.1", port), RestHandler)
+        self.models, self.timeout_seconds, self.cors = models, timeout_seconds, cors
+        self.changed = threading.Condition()
+        self.in_flight = 0
+        self.stopping = False
+
+    def stop(self, seconds: float) -> None:
+        """Takes no more requests, and waits so long for the answers to those that are there."""
+        self.shutdown()
+        with self.changed:
+            self.stopping = True
+            self.changed.wait_for(lambda: not self.in_flight, seconds)
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a client that has left."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class RestHandler(BaseHTTPRequestHandler):
-    """Answers one connection; a subclass sets `models` and `timeout_seconds`."""
+    """Answers one connection."""
 
-    models: Models
-    timeout_seconds: float
+    server: RestServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes
+    timeout = _IDLE_SECONDS
 
     def do_GET(self) -> None:
         """Status and metadata."""
@@ -50,33 +108,58 @@ class RestHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Predictions."""
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()) or int(length) > MAX_BYTES:
+            self.close_connection = True  # what comes next is no request
+            code = 413 if length.isdigit() else 411
+            self._send(code, {"error": f"a body needs a Content-Length of at most {MAX_BYTES}"})
+            return
+        body = self.rfile.read(int(length))
         self._answer(_PREDICT, lambda path: self._predict(path, body))
 
     def do_OPTIONS(self) -> None:
         """What a browser asks before it posts to another site."""
-        self._send(200, b"")
+        self._send(200, None)
 
     def log_message(self, *unused: Any) -> None:
         """Says nothing."""
 
-    def _answer(self, pattern: re.Pattern[str], respond: Any) -> None:
+    def _answer(self, pattern: re.Pattern[str], respond: Callable[[re.Match[str]], Any]) -> None:
         """Sends what `respond(match of the path)` gives, or its error."""
+        with self.server.changed:
+            stopping = self.server.stopping
+            self.server.in_flight += not stopping
+        if stopping:
+            self.close_connection = True
+            self._send(503, {"error": "the server is stopping"})
+            return
+        try:
+            self._send(*self._outcome(pattern, respond))
+        finally:
+            with self.server.changed:
+                self.server.in_flight -= 1
+                self.server.changed.notify_all()
+
+    def _outcome(
+        self, pattern: re.Pattern[str], respond: Callable[[re.Match[str]], Any]
+    ) -> tuple[int, Any]:
         path = urlsplit(self.path).path
         match = pattern.fullmatch(path)
         try:
             if match is None:
                 known = path.lower().startswith("/v1/")
-                raise ServingError("INVALID_ARGUMENT" if known else "NOT_FOUND", path)
-            code, content = 200, respond(match)
+                code = StatusCode.INVALID_ARGUMENT if known else StatusCode.NOT_FOUND
+                raise ServingError(code, f"{self.command} does not know {path}")
+            return 200, respond(match)
         except ServingError as error:
-            code, content = HTTP_CODES.get(error.code, 500), {"error": str(error)}
-        text = json.dumps(content, ensure_ascii=False, indent=4)
-        self._send(code, text.encode(errors="surrogateescape"))
+            return HTTP_CODES.get(error.code, 500), {"error": str(error)}
+        except Exception as error:  # of ours; the connection and the others live on
+            logger.exception("A request over REST failed")
+            return 500, {"error": f"{type(error).__name__}: {error}"}
 
     def _find(self, path: re.Match[str]) -> ServedModel:
         version = int(path["version"]) if path["version"] else None
-        return self.models.find(unquote(path["name"]), version, path["label"] or "")
+        return self.server.models.find(unquote(path["name"]), version, path["label"] or "")
 
     def _describe(self, path: re.Match[str]) -> Any:
         """Returns a model's status, or the signatures if the path ends in `/metadata`."""
@@ -93,32 +176,38 @@ class RestHandler(BaseHTTPRequestHandler):
         model = self._find(path)
         signature = default_signature(request.get("signature_name", ""))
         if signature not in model.signatures:
-            raise ServingError("INVALID_ARGUMENT", f"no signature {signature}")
+            raise no_signature(model, signature, StatusCode.INVALID_ARGUMENT)
         if ("instances" in request) == ("inputs" in request):
-            raise ServingError("INVALID_ARGUMENT", "expecting either 'inputs' or 'instances'")
+            raise invalid("a request has either 'instances', a row each, or 'inputs', by column")
         infos = model.signatures[signature].inputs
         by_row = "instances" in request
         columns = _rows_to_columns(request["instances"], infos) if by_row else request["inputs"]
         if not isinstance(columns, dict) or _is_base64(columns):
             if len(infos) > 1:
-                raise ServingError("INVALID_ARGUMENT", "several inputs need an object")
+                raise invalid(f"several inputs need an object with {', '.join(sorted(infos))}")
             columns = dict.fromkeys(infos, columns)
-        inputs = {name: _to_array(columns[name], infos[name]) for name in infos if name in columns}
-        outputs = model.predict(signature, inputs, (), self.timeout_seconds)
+        if unknown := set(columns) - set(infos):
+            raise invalid(f"{signature} has no input {', '.join(sorted(unknown))}")
+        inputs = {name: _to_array(value, infos[name]) for name, value in columns.items()}
+        outputs = model.predict(signature, inputs, (), self.server.timeout_seconds)
         if by_row:
             return {"predictions": _columns_to_rows(outputs)}
         values = {name: _to_json(name, array) for name, array in outputs.items()}
         return {"outputs": values if len(values) > 1 else next(iter(values.values()))}
 
-    def _send(self, code: int, content: bytes) -> None:
+    def _send(self, code: int, content: Any) -> None:
+        """Sends what becomes JSON, or nothing for `None`."""
+        text = "" if content is None else json.dumps(content, ensure_ascii=False, indent=4)
+        body = text.encode(errors="surrogateescape")
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Access-Control-Allow-Origin", "*")
-        self.send_header("Access-Control-Allow-Methods", "POST, GET")
-        self.send_header("Access-Control-Allow-Headers", "Content-Type")
+        self.send_header("Content-Length", str(len(body)))
+        if self.server.cors:
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Access-Control-Allow-Methods", "POST, GET")
+            self.send_header("Access-Control-Allow-Headers", "Content-Type")
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(body)
 
 
 def _to_dict(message: Message) -> Any:
@@ -132,23 +221,23 @@ def _parse(body: bytes) -> dict[str, Any]:
     try:
         request = json.loads(body.decode(errors="surrogateescape"))
     except (ValueError, RecursionError) as error:
-        raise ServingError("INVALID_ARGUMENT", f"not JSON: {error}") from error
+        raise invalid(f"not JSON: {error}") from error
     if not isinstance(request, dict):
-        raise ServingError("INVALID_ARGUMENT", "the request is not an object")
+        raise invalid("the request is not an object")
     if not isinstance(request.get("signature_name", ""), str):
-        raise ServingError("INVALID_ARGUMENT", "signature_name is not a string")
+        raise invalid("signature_name is not a string")
     return request
 
 
 def _rows_to_columns(rows: Any, infos: Mapping[str, Any]) -> Any:
     """Returns lists by input for rows of objects, and plain rows as they are."""
     if not isinstance(rows, list) or not rows:
-        raise ServingError("INVALID_ARGUMENT", "'instances' is not a list of something")
+        raise invalid("'instances' is not a list of something")
     named = {isinstance(row, dict) and not _is_base64(row) for row in rows}
     if named == {False}:
         return rows
     if named != {True} or any(set(row) != set(infos) for row in rows):
-        raise ServingError("INVALID_ARGUMENT", f"every row should name: {sorted(infos)}")
+        raise invalid(f"every row should name: {sorted(infos)}")
     return {name: [row[name] for row in rows] for name in infos}
 
 
@@ -156,7 +245,7 @@ def _columns_to_rows(outputs: Tensors) -> list[Any]:
     """Returns one value, or one object of several values, for each row."""
     rows = {array.shape[:1] for array in outputs.values()}
     if len(rows) != 1 or rows == {()}:
-        raise ServingError("INVALID_ARGUMENT", "outputs do not share dimension 0")
+        raise invalid("outputs do not share dimension 0")
     columns = {name: _to_json(name, array) for name, array in outputs.items()}
     if len(columns) == 1:
         return next(iter(columns.values()))
@@ -179,8 +268,8 @@ def _to_array(value: Any, info: Any) -> np.ndarray:
     try:
         flat = [_element(leaf, dtype) for leaf in _leaves(value, shape)]
         return np.array(flat, dtype.as_numpy_dtype).reshape(shape)
-    except (ValueError, OverflowError) as error:
-        raise ServingError("INVALID_ARGUMENT", str(error)) from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise invalid(str(error)) from error
 
 
 def _leaves(value: Any, shape: list[int]) -> Iterator[Any]:
@@ -205,7 +294,7 @@ def _element(leaf: Any, dtype: Any) -> Any:
     elif dtype.is_integer or dtype.is_bool:
         kinds = bool if dtype.is_bool else int
     else:
-        raise ServingError("UNIMPLEMENTED", f"{dtype.name} does not travel as JSON")
+        raise ServingError(StatusCode.UNIMPLEMENTED, f"{dtype.name} does not travel as JSON")
     if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:
         raise ValueError(f"{leaf!r} is not of type {dtype.name}")
     return leaf.encode(errors="surrogateescape") if dtype == tf.string else leaf

@@ -1,0 +1,232 @@
+"""Models as TensorFlow Serving holds them: by name, the newest version of each in a C++ session."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from grpc import StatusCode
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.server.batching import Batcher, Batching, Tensors
+from dtmt_tf.server.errors import ServingError, invalid
+from dtmt_tf.translator import latest_version
+from dtmt_tf.translator.exported import FOREIGN
+
+logger = logging.getLogger(__name__)
+
+WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
+DEFAULT = "serving_default"
+FOREVER_SECONDS = 1e6
+_CODES = {code.value[0]: code for code in StatusCode}
+
+
+class ServedModel:
+    """A version of a model.
+
+    It runs in TensorFlow's C++ session, as in the server, and has answered the warm-up requests of
+    its default signature; the first request of another one takes seconds. Several threads may call
+    it at once.
+
+    Args:
+        name: The model's name.
+        folder: The version's; its name is a number.
+        batching: How requests are joined; `None` to run each alone.
+
+    Attributes:
+        version: The number of the version.
+        signatures: `{name: SignatureDef}`.
+
+    Raises:
+        UserError: If it can not be loaded, or fails on a warm-up request.
+    """
+
+    def __init__(self, name: str, folder: Path, batching: Batching | None) -> None:
+        self.name, self.folder, self.version = name, folder, int(folder.name)
+        self._batching = batching
+        self._batchers: dict[tuple[str, ...], Batcher] = {}
+        self._lock = threading.Lock()
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph)  # unlike functions, it knows deadlines
+        try:
+            with quiet_stderr(), graph.as_default():
+                loaded = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder))
+                self.signatures = dict(loaded.signature_def)
+                self._warm_up()
+        except (*FOREIGN, ServingError) as error:
+            self._session.close()
+            raise UserError(
+                f"{folder} can not be served ({type(error).__name__}: {_first_line(str(error))}). "
+                "dtmt verify says what is damaged; dtmt export makes a new version."
+            ) from error
+
+    def predict(
+        self, signature: str, inputs: Tensors, outputs: Sequence[str], seconds: float
+    ) -> Tensors:
+        """Runs a signature that the model has.
+
+        Args:
+            signature: Its name.
+            inputs: Tensors by name; strings are bytes in an array of objects.
+            outputs: The wanted ones; all if empty.
+            seconds: How long the answer may take.
+
+        Raises:
+            ServingError: With the server's code for whatever is wrong.
+        """
+        self._check(signature, inputs, outputs)
+        rows = {array.shape[:1] for array in inputs.values()}
+        if self._batching is None or rows == {(0,)}:  # nothing to pad no rows with: run alone
+            return self._run(signature, inputs, outputs, seconds)
+        if () in rows or len(rows) != 1:
+            raise invalid("inputs that are joined should have equally many rows")
+        key = (signature, *sorted(outputs))
+        with self._lock:
+            if key not in self._batchers:
+
+                def run(inputs: Tensors, seconds: float) -> Tensors:
+                    return self._run(signature, inputs, outputs, seconds)
+
+                self._batchers[key] = Batcher(run, self._batching)
+        return self._batchers[key](inputs, seconds)
+
+    def retire(self) -> None:
+        """Takes no more batches; what runs is answered, and the session goes with the object."""
+        with self._lock:
+            for batcher in self._batchers.values():
+                batcher.close()
+
+    def close(self) -> None:
+        """Ends the session; what still runs in it fails as cancelled."""
+        self.retire()
+        self._session.close()
+
+    def _check(self, signature: str, inputs: Tensors, outputs: Sequence[str]) -> None:
+        infos = self.signatures[signature]
+        if set(inputs) != set(infos.inputs):
+            raise invalid(
+                f"{signature} takes the inputs {', '.join(sorted(infos.inputs))}. "
+                f"Received: {', '.join(sorted(inputs)) or 'none'}"
+            )
+        for name, array in inputs.items():
+            dtype = tf.as_dtype(infos.inputs[name].dtype)
+            if array.dtype != dtype.as_numpy_dtype:
+                raise invalid(f"input {name} should be {dtype.name}. Received: {array.dtype}")
+        if len(set(outputs)) < len(outputs) or not set(outputs) <= set(infos.outputs):
+            raise invalid(
+                f"{signature} gives {', '.join(sorted(infos.outputs))}, each once. "
+                f"Received: {', '.join(outputs)}"
+            )
+
+    def _run(
+        self, signature: str, inputs: Tensors, outputs: Sequence[str], seconds: float
+    ) -> Tensors:
+        infos = self.signatures[signature]
+        fetches = {name: infos.outputs[name].name for name in outputs or infos.outputs}
+        feeds = {infos.inputs[name].name: array for name, array in inputs.items()}
+        timeout = max(1, round(1000 * seconds))
+        options = tf.compat.v1.RunOptions(timeout_in_ms=timeout)
+        try:
+            found: dict[str, Any] = self._session.run(fetches, feeds, options)
+        except tf.errors.OpError as error:
+            code = _CODES.get(error.error_code, StatusCode.UNKNOWN)
+            raise ServingError(code, _first_line(error.message)) from error
+        except ValueError as error:  # a shape that the signature does not have
+            raise invalid(str(error)) from error
+        except RuntimeError as error:  # the session was closed
+            raise ServingError(StatusCode.CANCELLED, str(error)) from error
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    def _warm_up(self) -> None:
+        """Answers the model's own requests to the default signature, so no user meets it cold."""
+        path = self.folder / WARMUP
+        for entry in tf.compat.v1.io.tf_record_iterator(str(path)) if path.exists() else ():
+            request = PredictionLog.FromString(entry).predict_log.request
+            if request.model_spec.signature_name == DEFAULT:
+                inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
+                self._run(DEFAULT, inputs, (), FOREVER_SECONDS)
+
+
+class Models:
+    """The models of a server, by name.
+
+    Args:
+        folders: Of runs, which hold numbered versions; the newest is served.
+        batching: How requests are joined; `None` to run each alone.
+
+    Raises:
+        UserError: If one holds no version that can be served.
+    """
+
+    def __init__(self, folders: Mapping[str, Path], batching: Batching | None = None) -> None:
+        self._folders, self._batching = folders, batching
+        self._refused: dict[str, Path] = {}  # versions that could not be loaded
+        self._models = {
+            name: ServedModel(name, latest_version(folder), batching)
+            for name, folder in folders.items()
+        }
+
+    def find(self, name: str, version: int | None = None, label: str = "") -> ServedModel:
+        """Returns a model.
+
+        Raises:
+            ServingError: If there is none of that name, version or label.
+        """
+        if not name:
+            raise invalid("the request names no model")
+        if label:
+            raise invalid(f"no version has the label {label}")
+        model = self._models.get(name)
+        if model is None:
+            raise ServingError(
+                StatusCode.NOT_FOUND, f"no model {name}. There are: {', '.join(self._models)}"
+            )
+        if version not in (None, model.version):
+            raise ServingError(
+                StatusCode.NOT_FOUND, f"no version {version} of {name}. There is: {model.version}"
+            )
+        return model
+
+    def refresh(self) -> None:
+        """Loads versions that have become the newest of their folders, and lets the others go.
+
+        A version that can not be served is told of once; the one before stays.
+        """
+        for name, folder in self._folders.items():
+            old = self._models[name]
+            try:
+                newest = latest_version(folder)
+            except UserError:  # all were moved away: what is loaded stays
+                continue
+            if newest in (old.folder, self._refused.get(name)):
+                continue
+            try:
+                self._models[name] = ServedModel(name, newest, self._batching)
+            except UserError as error:
+                self._refused[name] = newest
+                logger.warning("%s stays at version %d: %s", name, old.version, error)
+            else:
+                logger.info("%s: version %d takes the place of %d", name, int(newest.name),
+                            old.version)  # fmt: skip
+                old.retire()
+
+    def close(self) -> None:
+        """Ends all sessions; what still runs in them fails."""
+        for model in self._models.values():
+            model.close()
+
+    def __iter__(self) -> Any:
+        return iter(self._models.values())
+
+
+def _first_line(message: str) -> str:
+    """Returns what an error of TensorFlow says, without the stacks below it."""
+    lines = [line for line in message.splitlines() if "root error(s) found" not in line]
+    return lines[0].strip() if lines else message

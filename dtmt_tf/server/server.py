@@ -1,0 +1,83 @@
+"""A server that speaks TensorFlow Serving's protocols, on this machine alone."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.server.grpc_service import MAX_BYTES, ModelService, PredictionService
+from dtmt_tf.server.models import Models
+from dtmt_tf.server.rest import RestServer
+
+THREADS = 64  # requests over gRPC at once; more wait
+
+
+class Server:
+    """Answers over REST and gRPC, on 127.0.0.1, from when it is made until it is stopped.
+
+    Args:
+        models: What is served; closed in the end.
+        rest_port: 0 for any free one.
+        grpc_port: 0 for any free one.
+        timeout_seconds: How long a prediction over REST may take; clients of gRPC say so.
+        cors: Whether web pages of other sites may ask over REST.
+
+    Attributes:
+        rest_port: Where REST is.
+        grpc_port: Where gRPC is.
+
+    Raises:
+        UserError: If a port is taken.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        rest_port: int,
+        grpc_port: int,
+        timeout_seconds: float = 30.0,
+        cors: bool = False,
+    ) -> None:
+        self._models = models
+        try:
+            self._rest = RestServer(models, rest_port, timeout_seconds, cors)
+        except OSError as error:
+            raise UserError(
+                f"REST can not have port {rest_port} ({error.strerror}). --rest-port names another."
+            ) from error
+        self._grpc = grpc.server(
+            ThreadPoolExecutor(THREADS),
+            options=[
+                ("grpc.max_receive_message_length", MAX_BYTES),
+                ("grpc.so_reuseport", 0),  # a port that is taken is an error
+            ],
+        )
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(models), self._grpc
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), self._grpc)
+        try:
+            self.grpc_port = self._grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
+        except RuntimeError as error:
+            self._rest.server_close()
+            raise UserError(
+                f"gRPC can not have port {grpc_port}: it is taken. --grpc-port names another."
+            ) from error
+        self.rest_port = self._rest.server_port
+        threading.Thread(target=self._rest.serve_forever, daemon=True).start()
+        self._grpc.start()
+
+    def stop(self, seconds: float) -> None:
+        """Takes no more requests; those that are there are answered, or fail after some seconds.
+
+        Args:
+            seconds: How long answers may still take.
+        """
+        ended = self._grpc.stop(seconds)
+        self._rest.stop(seconds)
+        ended.wait()
+        self._models.close()

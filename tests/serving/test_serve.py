@@ -1,0 +1,156 @@
+"""`dtmt serve`: what it serves, under which names, when versions change and when it is stopped."""
+
+import shutil
+import socket
+import threading
+import time
+from http.client import HTTPConnection
+
+import numpy as np
+import pytest
+import requests
+from google.protobuf import text_format
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+from dtmt_tf.commands import serve
+from dtmt_tf.errors import UserError
+from dtmt_tf.server import Batching, Models, Server
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A folder of runs: two with an exported version, one without."""
+    for name, version in (("demo", "1"), ("demo", "2"), ("other", "1"), ("new", "train")):
+        (tmp_path / "task" / name / version).mkdir(parents=True)
+        if version.isdigit():
+            (tmp_path / "task" / name / version / "saved_model.pb").touch()
+    return tmp_path
+
+
+def _config(capsys, *arguments):
+    """Returns names and places of the models in the list that is printed."""
+    assert serve.command(["--models-config", *map(str, arguments)]) == 0
+    text = capsys.readouterr().out
+    config = text_format.Parse(text, ModelServerConfig()).model_config_list.config
+    assert text.startswith("# ") and {each.model_platform for each in config} == {"tensorflow"}
+    return {each.name: each.base_path for each in config}
+
+
+def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(runs, capsys):
+    here = "--output-dir", runs
+    both = {"task-demo": "/models/task/demo", "task-other": "/models/task/other"}
+    assert _config(capsys, *here) == both
+    assert _config(capsys, *here, runs / "task" / "demo") == {"dtmt": "/models/task/demo"}
+    named = _config(capsys, *here, f"a={runs}/task/demo", runs / "task" / "other")
+    assert named == {"a": "/models/task/demo", "task-other": "/models/task/other"}
+    shutil.rmtree(runs / "task" / "other")
+    assert _config(capsys, *here) == {"dtmt": "/models/task/demo"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{runs}/task/new"], "holds no exported model"),
+        (["a={runs}/task/demo", "a={runs}/task/other"], "Two models are called a"),
+        (["--models-config", "--output-dir", "{runs}/task/new"], "holds no exported run"),
+        (["--models-config", "--output-dir", "{runs}/task/new", "{runs}/task/demo"], "outside"),
+        (["{runs}/task/demo", "--rest-port", "65536"], "--rest-port should be"),
+        (["{runs}/task/demo", "--batch-sizes", "0", "4"], "--batch-sizes are from 1"),
+        (["{runs}/task/demo"], "task/demo/2 can not be served"),
+    ],
+)
+def test_mistakes_are_told(runs, arguments, words):
+    with pytest.raises(UserError, match=words):
+        serve.command([each.format(runs=runs) for each in arguments])
+
+
+@pytest.fixture
+def toy(tmp_path, served_models):
+    """A run's folder with version 1."""
+    return shutil.copytree(served_models["toy"], tmp_path / "toy")
+
+
+def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
+    models = Models({"toy": toy}, Batching([1, 4], 0.01))
+    text = {"text": np.array([b"3"], object)}
+    old = models.find("toy")
+    assert old.predict("count", text, (), 10)["last"].tolist() == [3]
+    shutil.copytree(toy / "1", toy / "2")
+    (toy / "3").mkdir()
+    models.refresh()
+    assert models.find("toy") is old  # version 3 can not be loaded
+    (toy / "3").rmdir()
+    models.refresh()
+    new = models.find("toy")
+    assert (old.version, new.version) == (1, 2)
+    for model in (old, new):  # a request may have found the old one before
+        assert model.predict("count", text, (), 10)["last"].tolist() == [3]
+    (toy / "2").rename(toy / "withdrawn-2")
+    models.refresh()
+    assert models.find("toy").version == 1
+    models.close()
+
+
+def test_a_port_that_is_taken_is_told_with_its_option():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match="--rest-port"):
+            Server(Models({}), port, 0)
+        with pytest.raises(UserError, match="--grpc-port"):
+            Server(Models({}), 0, port)
+
+
+@pytest.mark.parametrize(
+    ("length", "code"), [(None, 411), ("many", 411), ("-1", 411), (str(2**40), 413)]
+)
+def test_a_body_of_no_or_of_great_length_is_not_read(server, length, code):
+    connection = HTTPConnection(server.rest.partition("//")[2], timeout=1800)
+    connection.putrequest("POST", "/v1/models/toy:predict")
+    if length:
+        connection.putheader("Content-Length", length)
+    connection.endheaders()
+    response = connection.getresponse()
+    assert response.status == code and b"Content-Length" in response.read()
+    connection.close()
+
+
+def test_pages_may_ask_only_if_they_are_let(batching_server):
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(f"{batching_server.rest}/v1/models/toy", timeout=1800)
+    assert answer.ok and "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_server_that_is_stopped_answers_what_it_has_begun(toy):
+    models = Models({"toy": toy})
+    server = Server(models, 0, 0)
+    model, codes = models.find("toy"), {}
+    predict = model.predict
+
+    def held(signature, inputs, *rest):
+        """Waits, for one of the requests, until the server takes no more."""
+        while inputs["text"][0] == b"7" and not server._rest.stopping:
+            time.sleep(0.001)
+        return predict(signature, inputs, *rest)
+
+    def ask(end):
+        with requests.Session() as session:
+            session.trust_env = False
+            url = f"http://127.0.0.1:{server.rest_port}/v1/models/toy:predict"
+            body = {"signature_name": "count", "inputs": [str(end)]}
+            codes[end] = session.post(url, json=body, timeout=1800).status_code
+
+    model.predict = held
+    threads = [threading.Thread(target=ask, args=(end,)) for end in (7, 10**15)]
+    for thread in threads:
+        thread.start()
+    while server._rest.in_flight < 2:
+        time.sleep(0.001)
+    server.stop(1.0)
+    for thread in threads:
+        thread.join()
+    assert codes == {7: 200, 10**15: 499}  # the other one would take for ever: it is given up
+    with pytest.raises(requests.ConnectionError):
+        ask(1)
