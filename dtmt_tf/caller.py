@@ -24,6 +24,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "prepare": "check a corpus and write its training pairs as records",
     "vocab": "tell what sub-words there are, and how they fit a text",
     "ensemble": "make a run of trained runs that predict together",
+    "distill": "train a model on the translations of teachers, which it trains",
     "config": "compare settings of runs and files, or list all settings",
     "serve": "serve exported models on this machine, for development",
     "client": "translate text with a running TensorFlow Serving",

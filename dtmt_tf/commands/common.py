@@ -24,6 +24,7 @@ from dtmt_tf.files import is_of_full_disk, system_error
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
+MODELS_NAME = "the model's"
 OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its graph it failed
 
 
@@ -32,8 +33,17 @@ def run_parser(
     description: str,
     *examples: str,
     model: str = "a preset that dtmt train --list-models names (default: the task's)",
+    named: str | None = None,
 ) -> Parser:
-    """Returns a parser with the arguments that name a run; `model` says what `--model` takes."""
+    """Returns a parser with the arguments that name a run.
+
+    Args:
+        command: How the command is called.
+        description: What it does.
+        examples: Command lines.
+        model: What `--model` takes.
+        named: Name of the run by default, if it is not the model's.
+    """
     from dtmt_tf.tasks import TASKS
 
     result = Parser(command, description, *examples)
@@ -45,7 +55,9 @@ def run_parser(
     )
     _complete(task, lambda **_: list(TASKS))
     group.add_argument("--model", metavar="NAME", help=model)
-    name = group.add_argument("--name", help="name of the run (default: the model's)")
+    name = group.add_argument(
+        "--name", default=named, help=f"name of the run (default: {named or MODELS_NAME})"
+    )
     _complete(name, _names_of_runs)
     add_folders(group)
     return result
@@ -73,10 +85,11 @@ def add_folders(group: argparse._ActionsContainer) -> None:
 def add_set(
     group: argparse._ActionsContainer,
     text: str = "change settings; dtmt train --show-config lists them",
+    flag: str = "--set",
 ) -> None:
-    """Adds `--set` to a parser."""
+    """Adds `--set`, or an option that is like it, to a parser."""
     option = group.add_argument(
-        "--set",
+        flag,
         action="extend",
         nargs="+",
         default=[],

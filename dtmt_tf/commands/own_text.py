@@ -93,9 +93,27 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     Raises:
         UserError: If a language is missing; or see `text_facts`, `sizing.size` and `resolve`.
     """
+    plain, origins = unsized(args)
     task, name = common.task_and_model(args)
-    given = args.set, args.config, _options(args)
-    plain, origins = _resolved(task, name, *given)
+    sizes = _kept(common.run_folder(args)) if not args.restart else None
+    if sizes is None:
+        sizes = _sized(args, task, plain, origins)
+    in_file = args.config.names if args.config else {}
+    about_model = {}
+    if sizes.model and args.model is None and MODEL_NAME not in in_file:
+        name, about_model[MODEL_NAME] = sizes.model
+    sized, origins = _resolved(task, name, args.set, args.config, _options(args), sizes.changes)
+    return sized, {**origins, **about_model}
+
+
+def unsized(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
+    """Returns what `experiment` does, with the task's values in place of sizes.
+
+    Raises:
+        UserError: If a language is missing; or see `resolve`.
+    """
+    task, name = common.task_and_model(args)
+    plain, origins = _resolved(task, name, args.set, args.config, _options(args))
     data, _ = _as_given(plain, origins)
     for option, side in SIDES.items():
         if not getattr(data, f"{side}_language"):
@@ -105,15 +123,26 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
             )
     if args.name is None:
         args.name = f"{data.source_language}-{data.target_language}"
-    sizes = _kept(common.run_folder(args)) if not args.restart else None
-    if sizes is None:
-        sizes = _sized(args, task, plain, origins)
-    in_file = args.config.names if args.config else {}
-    about_model = {}
-    if sizes.model and args.model is None and MODEL_NAME not in in_file:
-        name, about_model[MODEL_NAME] = sizes.model
-    sized, origins = _resolved(task, name, *given, sizes.changes)
-    return sized, {**origins, **about_model}
+    return plain, origins
+
+
+def as_words(args: argparse.Namespace) -> list[str]:
+    """Returns the options that name files and languages, as they would be typed."""
+    files = [
+        word
+        for name in SPLITS
+        for pair in getattr(args, name) or []
+        for word in (f"--{name}", *pair)
+    ]
+    return [
+        *files,
+        *(
+            word
+            for name in SIDES
+            if (code := getattr(args, name)) is not None
+            for word in (_flag(name), code)
+        ),
+    ]
 
 
 class _Sizes(NamedTuple):

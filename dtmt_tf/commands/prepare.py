@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, own_text
+
+if TYPE_CHECKING:
+    from dtmt_tf.data.corpus import Corpus
+
+SIDES = "source", "target"
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +27,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt prepare --task multi30k_ende",
         "dtmt prepare --task wmt14_ende \\",
         "    --beam-options runner=FlinkRunner flink_master=host:8081",
+        "dtmt prepare --task multi30k_ende --text captions",
     )
+    own_text.add_own_text(parser)
     parser.add_argument(
         "--beam-options",
         nargs="+",
@@ -28,17 +37,31 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="write the shards in an Apache Beam pipeline with these options of Beam, such as "
         "runner=DirectRunner; its workers must see the same folders",
     )
+    parser.add_argument(
+        "--text",
+        type=Path,
+        metavar="FOLDER",
+        help="write the pairs of each part, one a line, to FOLDER/train.source, "
+        "FOLDER/train.target, FOLDER/validation.source and so on, and stop",
+    )
     common.add_config(parser)
     common.add_set(parser)
+    parser.set_defaults(init_from=None, restart=False)
     args = parser.parse_args(arguments)
+    args.restart = args.text is not None  # the text is that of a new run
+    is_own = own_text.is_named(args)
     startup.start_tensorflow()
 
     from dtmt_tf.data.beam import write_shards
     from dtmt_tf.runs import Run
 
-    experiment, origins = common.experiment(args)
+    experiment, origins = (own_text if is_own else common).experiment(args)
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    if args.text:
+        write_text(run.corpus, args.text)
+        print(f"Text: {args.text}")
+        return 0
     options = args.beam_options
     with run.claimed():
         run.prepare(functools.partial(write_shards, options) if options else None)
@@ -46,3 +69,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
     print(statistics)
     print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
     return 0
+
+
+def write_text(corpus: Corpus, folder: Path) -> None:
+    """Writes source and target of each split, a line each, as files in a folder."""
+    from dtmt_tf.files import write_atomically
+
+    for split in corpus.sizes:
+        for side, name in enumerate(SIDES):
+
+            def write(file: BinaryIO, split: str = split, side: int = side) -> None:
+                for pair in corpus.stream(split):
+                    file.write(pair[side].replace("\n", " ").encode() + b"\n")
+
+            write_atomically(folder / f"{split}.{name}", write)

@@ -1,0 +1,149 @@
+"""Commands that make one result together: run in order, each once, however often they are begun."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import logging
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from dtmt_tf import caller, files
+from dtmt_tf.errors import UserError
+
+RECIPE = "recipe"  # folder beside a run's `train/`: how far its stages are, and their texts
+STAGES = "stages.json"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One command of several.
+
+    The command goes on where it was stopped, and given again after its end changes nothing.
+
+    Args:
+        title: What it is for, in some words.
+        words: The command as it would be typed, without `dtmt`.
+        makes: A file or folder that is there when it is done.
+    """
+
+    title: str
+    words: tuple[str, ...]
+    makes: Path
+
+
+class Stages:
+    """Stages whose last one makes the run in a folder.
+
+    A file in the folder notes the commands and which of them are done. What is noted as done is not
+    run again, unless what it made is gone.
+
+    Args:
+        stages: The stages in order.
+        folder: The run's folder.
+        places: Options that all of them are given besides: where data and runs lie.
+    """
+
+    def __init__(self, stages: Sequence[Stage], folder: Path, places: Sequence[str] = ()) -> None:
+        self.stages = stages
+        self.folder = folder
+        self.places = tuple(places)
+        self.record = folder / RECIPE / STAGES
+        self._noted = self._read()
+
+    def listed(self) -> str:
+        """Returns the stages, two lines each: what it is, and the command it stands for."""
+        return "\n".join(
+            f"{self._head(number)}{' (done)' * self._is_done(number)}\n  {self._command(number)}"
+            for number in range(len(self.stages))
+        )
+
+    def run(self) -> int:
+        """Runs what is not done; returns the exit code of the command that ended it.
+
+        Raises:
+            UserError: If the folder is in use, holds a run of its own, or was begun by other
+                commands.
+
+        Side effects:
+            The folder belongs to this process meanwhile, and is marked as this program's.
+        """
+        with files.claimed(self.folder):
+            files.mark(self.folder)
+            self._check()
+            for number, stage in enumerate(self.stages):
+                if self._is_done(number):
+                    logger.info("%s: done before", self._head(number))
+                    continue
+                logger.info("\n%s\n  %s", self._head(number), self._command(number))
+                if code := self._run(stage):
+                    return code
+                self._noted[number]["done"] = True
+                self._write()
+        return 0
+
+    def _run(self, stage: Stage) -> int:
+        name, *arguments = stage.words
+        module = importlib.import_module(f"dtmt_tf.commands.{name}")
+        try:
+            return module.command([*arguments, *self.places]) or 0
+        except KeyboardInterrupt:
+            print(f"Stopped. To go on, run again:\n  {caller.again(without='')}", file=sys.stderr)
+            return 130
+        finally:
+            gc.collect()  # models are large, and hold each other in circles
+
+    def _check(self) -> None:
+        """Sees to it that the folder is that of these stages."""
+        if not self._noted and (self.folder / "train" / "experiment.json").exists():
+            raise UserError(
+                f"{self.folder} holds a run that was made otherwise. Choose another --name."
+            )
+        if not self._noted:
+            self._noted = [{"words": list(stage.words), "done": False} for stage in self.stages]
+            self._write()
+        before = [shlex.join(entry["words"]) for entry in self._noted]
+        now = [shlex.join(stage.words) for stage in self.stages]
+        for number, (was, would_be) in enumerate(zip_longest(before, now), 1):
+            if was != would_be:
+                raise UserError(
+                    f"{self.folder} was begun by another command. Its stage {number} was\n"
+                    f"  dtmt {was}\nand would be\n  dtmt {would_be}\n"
+                    f"Choose another --name, or remove {self.record}: then all stages are run "
+                    "again, each with what there is."
+                )
+
+    def _head(self, number: int) -> str:
+        return f"Stage {number + 1} of {len(self.stages)}: {self.stages[number].title}"
+
+    def _command(self, number: int) -> str:
+        words = shlex.join([*self.stages[number].words, *self.places])
+        return caller.as_called(f"dtmt {words}")
+
+    def _is_done(self, number: int) -> bool:
+        done = {"words": list(self.stages[number].words), "done": True}
+        return self._noted[number : number + 1] == [done] and self.stages[number].makes.exists()
+
+    def _read(self) -> list[dict[str, Any]]:
+        if not self.record.exists():
+            return []
+        try:
+            entries = json.loads(self.record.read_text("utf-8"))["stages"]
+            return [{"words": entry["words"], "done": entry["done"]} for entry in entries]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{self.record} is damaged ({type(error).__name__}: {error}). Remove it: then all "
+                "stages are run again, each with what there is."
+            ) from error
+
+    def _write(self) -> None:
+        text = json.dumps({"stages": self._noted}, indent=2, ensure_ascii=False)
+        files.write_atomically(self.record, f"{text}\n".encode())

@@ -1,0 +1,144 @@
+"""What the stages of `dtmt distill` read and make."""
+
+import argparse
+import importlib
+
+import pytest
+
+from dtmt_tf import startup
+from dtmt_tf.commands import common, distill, own_text, prepare, recipe
+from dtmt_tf.errors import UserError
+from tests.data.toy_corpus import Lines
+
+OWN = ["--train", "a.en", "a.de", "--from", "en", "--to", "de"]
+
+
+class Parsed(Exception):
+    """Carries what a parser found out of the command."""
+
+
+def parsed(stage, monkeypatch):
+    """What the parser of a stage's command makes of its words."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(self, args=None, namespace=None):
+        error = Parsed()
+        error.found = parse(self, args, namespace)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", stop)
+        name, *words = stage.words
+        with pytest.raises(Parsed) as error:
+            importlib.import_module(f"dtmt_tf.commands.{name}").command(words)
+    return error.value.found
+
+
+@pytest.fixture
+def stages_of(monkeypatch, tmp_path):
+    """The stages that a command would run, and the settings of their trainings by name."""
+
+    def call(module, *arguments):
+        found = []
+        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
+        monkeypatch.setattr(module, "follow", lambda _, stages, __: found.extend(stages) or 0)
+        assert module.command([*arguments, "--output-dir", str(tmp_path)]) == 0
+        data = {}
+        for stage in found:
+            args = parsed(stage, monkeypatch)
+            if stage.words[0] == "train":
+                of = own_text.unsized if own_text.is_named(args) else common.experiment
+                data[args.name] = of(args)[0]
+        return found, data
+
+    return call
+
+
+def names(paths):
+    return ["/".join(path.split("/")[-2:]) for path in paths]
+
+
+@pytest.mark.parametrize("arguments", [["--task", "multi30k_ende"], OWN], ids=["task", "own text"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_student_reads_references_and_translations_in_its_direction(stages_of, arguments, turned):
+    sides = {"en": "a.en", "de": "a.de"} if arguments is OWN else {}
+    setting = ["--set", "data.reverse=true"] if turned else []
+    found, runs = stages_of(distill, *arguments, "--seeds", "4", "7", *setting)
+    assert [stage.words[0] for stage in found] == [
+        *("prepare", "train", "train", "ensemble", "export", "translate", "train")
+    ]
+    teachers = [runs[f"distilled-teacher{seed}"] for seed in (4, 7)]
+    assert [each.training.seed for each in teachers] == [4, 7]
+    student = runs["distilled"]
+    languages = ("de", "en") if turned else ("en", "de")
+    for each in (*teachers, student):
+        assert (each.data.source_language, each.data.target_language) == languages
+    for each in teachers if sides else []:
+        assert each.data.train_source == (sides[languages[0]],)
+    data = student.data
+    assert names(data.train_source) == ["text/train.source"] * 2
+    assert names(data.train_target) == ["text/train.target", "recipe/translations.txt"]
+    assert names(data.validation_source) == ["text/validation.source"]
+    assert names(data.validation_target) == ["text/validation.target"]
+    assert names(data.test_target) == ([] if sides else ["text/test.target"])
+    assert data.held_out == 0
+    translate = found[5].words
+    assert translate[-1] == data.train_source[0] and translate[-2] == data.train_target[1]
+
+
+def test_a_trained_teacher_teaches_and_the_student_may_differ(stages_of):
+    student = ["--student-model", "dtmt_tiny", "--student-set", "training.max_steps=7"]
+    found, runs = stages_of(distill, "--teacher", "big", "--without-references", *student)
+    assert [stage.words[0] for stage in found] == ["prepare", "translate", "train"]
+    assert found[1].words[3:5] == ("--model", "big")
+    data = runs["distilled"].data
+    assert data.corpus == "files"  # no longer rendered
+    assert names(data.train_target) == ["recipe/translations.txt"]
+    assert names(data.test_source) == ["text/test.source"]
+    assert runs["distilled"].model_name == "dtmt_tiny"
+    assert runs["distilled"].training.max_steps == 7
+
+
+def test_one_seed_teaches_without_an_ensemble(stages_of):
+    found, _ = stages_of(distill, "--seeds", "3")
+    assert [stage.words[0] for stage in found] == ["prepare", "train", "translate", "train"]
+    assert found[2].words[3:5] == ("--name", "distilled-teacher3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "1", "1"], "--seeds should differ"),
+        (["--student-set", "model.unit=1"], "Unknown setting 'model.unit'"),
+        (["--student-model", "dtmt9"], "Unknown model 'dtmt9'"),
+        (["--name", "a/b"], "plain name"),
+    ],
+)
+def test_mistakes_are_told_before_the_first_stage(stages_of, arguments, message):
+    with pytest.raises(UserError, match=message):
+        stages_of(distill, *arguments)
+
+
+def test_several_machines_are_refused(stages_of, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", startup.CLUSTER_EXAMPLE)
+    with pytest.raises(UserError, match="Unset TF_CONFIG"):
+        stages_of(distill)
+
+
+def test_places_are_named_only_if_they_are_no_defaults(tmp_path, monkeypatch):
+    monkeypatch.setenv(common.DATA_DIR_VARIABLE, str(tmp_path))
+
+    def places(*arguments):
+        parser = recipe.recipe_parser("dtmt distill", "text", "x", "example")
+        return recipe.Recipe(parser.parse_args(list(arguments))).places
+
+    assert places() == []
+    (tmp_path / "d").mkdir()
+    data = ["--data-dir", str(tmp_path / "d")]
+    assert places(*data, "--output-dir", "o") == ["--output-dir", "o", *data]
+
+
+def test_text_is_written_pair_by_pair(tmp_path):
+    prepare.write_text(Lines(["one", "", "a\u0085b"], ["eins", "zwei\nzwei", "drei"]), tmp_path)
+    assert (tmp_path / "train.source").read_bytes() == "one\n\na\u0085b\n".encode()
+    assert (tmp_path / "train.target").read_text() == "eins\nzwei zwei\ndrei\n"
