@@ -14,6 +14,7 @@ from typing import Any
 from dtmt_tf.languages import check_form
 from dtmt_tf.settings import Section, require, setting
 
+FILTERS = ("identical", "length_ratio", "script", "language", "duplicates")
 PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
 SPECIAL_PIECES = "<pad>", "<eos>", "<unk>"  # their names
 
@@ -63,6 +64,10 @@ class DataConfig(Section):
         at_least=0,
         at_most=1_000_000,
     )
+    filters: tuple[str, ...] = setting((), "drops training pairs; one or more", choices=FILTERS)
+    max_length_ratio: float = setting(
+        4.0, "of length_ratio: times a side is longer than is usual", above=1, at_most=1000
+    )
     test_source: tuple[str, ...] = setting((), "files that are scored at the end")
     test_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
     extra_tests: tuple[str, ...] = setting(
@@ -100,10 +105,7 @@ class DataConfig(Section):
         at_most=10_000,
     )
     max_tokens_per_batch: int = setting(
-        4096,
-        "per replica and accumulation step, padding included",
-        at_least=8,
-        at_most=10_000_000,
+        4096, "per replica and accumulation step, padding included", at_least=8, at_most=10_000_000
     )
     sentences_per_batch: int = setting(
         0,
@@ -245,9 +247,7 @@ class TrainingConfig(Section):
     adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
     clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
     clip_patience: int = setting(
-        0,
-        "above 0: clip_norm halves after so many validations without a gain",
-        at_least=0,
+        0, "above 0: clip_norm halves after so many validations without a gain", at_least=0
     )
     ema_decay: float = _rate(0.0, "above 0, a moving average of the weights is what translates")
     frozen: tuple[str, ...] = setting(

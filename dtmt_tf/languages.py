@@ -9,6 +9,11 @@ from dtmt_tf.errors import UserError
 
 _FORM = re.compile(r"[A-Za-z0-9]{1,8}([-_][A-Za-z0-9]{1,8})*")  # as RFC 5646; safe in file names
 _PRIVATE = re.compile(r"x-.+|q[a-t][a-z](-.+)?")  # of RFC 5646, and qaa to qtz of ISO 639-2
+_SEVERAL = {  # names of scripts in Unicode where CLDR's code stands for several, or has another
+    **dict.fromkeys(("Hani", "Hans", "Hant"), ("CJK",)),
+    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
+    "Kore": ("HANGUL", "CJK"),
+}
 _WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
@@ -20,6 +25,28 @@ def base_language(code: str) -> str:
 def has_blanks(code: str) -> bool:
     """Whether a language divides its words by blanks."""
     return base_language(code) not in _WITHOUT_BLANKS
+
+
+@functools.cache
+def scripts(code: str) -> frozenset[str]:
+    """Returns the scripts that a language is written in, by the names that Unicode's letters have.
+
+    Args:
+        code: Such as `"de"`, which gives `{"LATIN"}`, or `"sr-Latn"`. Nothing is known of private
+            codes.
+    """
+    from babel import Locale
+    from babel.core import get_global
+
+    parts = code.replace("-", "_").split("_")
+    likely = get_global("likely_subtags")
+    named = [part.capitalize() for part in parts[1:] if len(part) == 4]
+    found = next(
+        (likely[key] for key in (code.replace("-", "_"), parts[0].lower()) if key in likely), ""
+    )
+    script = (named or found.split("_")[1:2] or [""])[0]
+    name = Locale("en").scripts.get(script, "").upper()
+    return frozenset(_SEVERAL.get(script, name.split()[:1]))
 
 
 def check_form(setting: str, code: str) -> None:

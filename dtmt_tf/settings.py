@@ -31,7 +31,7 @@ class Setting:
         above: a number that every value exceeds.
         at_most: Largest number, or
         below: a number that exceeds every value.
-        choices: All texts that it may be; any, if there are none.
+        choices: All texts that it may be, or that may be in it; any, if there are none.
     """
 
     meaning: str
@@ -44,7 +44,8 @@ class Setting:
     def problem(self, value: Any) -> str:
         """Returns what a value should be if it is not, as in `at least 1`; else nothing."""
         if self.choices:
-            return "" if value in self.choices else one_of(self.choices)
+            values = value if isinstance(value, tuple) else (value,)
+            return "" if {*values} <= {*self.choices} else one_of(self.choices)
         if not self._is_of_numbers():
             return ""
         if not isinstance(value, numbers.Real) or isinstance(value, bool):

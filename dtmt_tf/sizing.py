@@ -117,6 +117,14 @@ def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
     return Sized(min(1000, facts.pairs // 10), "a tenth of the pairs, as no --dev is given")
 
 
+def _filters(_: TextFacts, known: Settings) -> Sized:
+    """What is no translation: of twelve clean texts, at most 2 pairs in 10,000 (EXPERIMENTS.md)."""
+    names = ["identical", "length_ratio"]
+    if known["data.source_language"] and known["data.target_language"]:
+        names.append("script")
+    return Sized(tuple(names), "drop what is no translation, of 20 characters and more")
+
+
 def _coverage(facts: TextFacts, _: Settings) -> Sized | None:
     """SentencePiece's own advice for Chinese and Japanese, and what `tatoeba_enzh` has."""
     if facts.alphabet < 1000:
@@ -255,6 +263,7 @@ def _precision(facts: TextFacts, _: Settings) -> Sized:
 Rule = Callable[[TextFacts, Settings], Sized | None]
 RULES: Mapping[str, Rule] = {
     "data.held_out": _held_out,
+    "data.filters": _filters,
     "data.character_coverage": _coverage,
     "data.source_vocab_size": _vocabulary,
     "data.target_vocab_size": _vocabulary,

@@ -209,7 +209,8 @@ def _kept(folder: Path) -> _Sizes | None:
 def table(experiment: Experiment, origins: Mapping[str, str]) -> str:
     """Returns what is sized, a line each: setting, value, reason."""
     sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
-    values = {key: str(_value(experiment, key)) for key in sized}
+    found = {key: _value(experiment, key) for key in sized}
+    values = {k: ",".join(v) if isinstance(v, tuple) else str(v) for k, v in found.items()}
     widths = [max(map(len, column), default=0) for column in (sized, values.values())]
     return "\n".join(
         f"  {key:<{widths[0]}}  {values[key]:<{widths[1]}}  {origin.removeprefix(SIZED)}"

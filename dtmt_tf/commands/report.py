@@ -91,6 +91,7 @@ def write_report(run: Run, output: Path | None = None, drawn: Sequence[Any] = ()
 def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     """Returns what the page tells of a run."""
     from dtmt_tf.data.check import format_findings
+    from dtmt_tf.data.filtered import format_dropped
     from dtmt_tf.evaluation.run_report import RunFacts
     from dtmt_tf.settings import as_override, is_built_in
 
@@ -113,6 +114,8 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
         **{f"{name} version": text for name, text in record.get("versions", {}).items()},
         **{name: str(value) for name, value in record.get("machine", {}).items()},
     }
+    if run.corpus.dropped:
+        facts["filters"] = format_dropped(run.corpus.dropped, run.corpus.sizes["train"])
     if parameters := {found["parameters"] for found in scores.values() if "parameters" in found}:
         facts["parameters"] = f"{max(parameters):,}"
     values = record["settings"]

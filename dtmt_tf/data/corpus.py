@@ -8,6 +8,7 @@ from pathlib import Path
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.data import catalogue, own_files, rendered
 from dtmt_tf.data.check import TRAIN
+from dtmt_tf.data.filtered import FilteredText
 from dtmt_tf.data.parallel_text import PreparedText
 from dtmt_tf.data.request import Request
 from dtmt_tf.errors import UserError
@@ -34,6 +35,7 @@ class Corpus:
         sizes: Number of pairs by split.
         findings: What the data check found worth telling.
         fingerprint: Hash of the training split's text.
+        dropped: Number of training pairs that are left out, by filter.
     """
 
     def __init__(self, texts: Sequence[PreparedText]) -> None:
@@ -42,7 +44,9 @@ class Corpus:
         self.findings = [finding for text in texts for finding in text.facts.findings]
         if TRAIN not in self._texts:
             raise UserError(f"There is no {TRAIN} split, but {', '.join(self.sizes)}.")
-        self.fingerprint = self._texts[TRAIN].facts.fingerprint
+        train = self._texts[TRAIN]
+        self.fingerprint = train.facts.fingerprint
+        self.dropped = train.dropped if isinstance(train, FilteredText) else {}
 
     def stream(
         self, split: str, start: int = 0, stop: int | None = None
@@ -77,4 +81,9 @@ def load_corpus(data: DataConfig, task: Task, data_dir: Path | None, cache_dir: 
     sources = [SOURCES[data.corpus]]
     if data.corpus != FILES and own_files.are_named(data):
         sources.append(SOURCES[FILES])
-    return Corpus([load(request) for load in sources])
+    texts = [load(request) for load in sources]
+    with_train = [k for k, text in enumerate(texts) if TRAIN in text.sizes]
+    if data.filters and with_train:
+        last = with_train[-1]  # the one that is trained on
+        texts[last] = FilteredText(texts[last], data, request.datasets / "filtered")
+    return Corpus(texts)

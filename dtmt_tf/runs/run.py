@@ -17,6 +17,7 @@ from dtmt_tf import files
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.corpus import Corpus, load_corpus
+from dtmt_tf.data.filtered import format_dropped
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
@@ -191,6 +192,8 @@ class Run:
         corpus = load_corpus(self.experiment.data, self.task, self.data_dir, self.cache_dir)
         sizes = ", ".join(f"{size:,} {split}" for split, size in corpus.sizes.items())
         logger.info("Pairs: %s", sizes)
+        if corpus.dropped:
+            logger.info("%s", format_dropped(corpus.dropped, corpus.sizes["train"]))
         if corpus.findings:
             logger.warning("The data check found:\n%s", format_findings(corpus.findings))
         return corpus

@@ -1,0 +1,111 @@
+"""Parallel text without the training pairs that filters drop. Nothing is copied."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from dtmt_tf.config import DataConfig
+from dtmt_tf.data import filters
+from dtmt_tf.data.check import TRAIN
+from dtmt_tf.data.parallel_text import PreparedText
+from dtmt_tf.errors import UserError
+from dtmt_tf.files import locked, write_atomically
+
+logger = logging.getLogger(__name__)
+
+KEPT = 0  # in the array of reasons; else 1 + the place of the filter
+
+
+class FilteredText(PreparedText):
+    """A data set whose training split lacks what filters drop.
+
+    A pair that several filters would drop counts for the first of them.
+
+    Args:
+        text: The data set as it is.
+        data: Names the filters.
+        folder: Where their verdicts are kept, a byte a pair.
+
+    Attributes:
+        dropped: Number of training pairs by the filter that drops them.
+
+    Raises:
+        UserError: If no training pair is left; or see `filters.judge`.
+    """
+
+    def __init__(self, text: PreparedText, data: DataConfig, folder: Path) -> None:
+        reasons = _reasons(text, data, folder)
+        self._rows = np.flatnonzero(reasons == KEPT)
+        counts = np.bincount(reasons, minlength=1 + len(data.filters)).tolist()
+        self.dropped = dict(zip(data.filters, counts[1:], strict=True))
+        if not len(self._rows):
+            raise UserError(f"data.filters drops all {len(reasons):,} training pairs.")
+        facts = text.facts
+        if any(self.dropped.values()):
+            kept = hashlib.sha256(
+                facts.fingerprint.encode() + np.packbits(reasons == KEPT).tobytes()
+            )
+            facts = dataclasses.replace(facts, fingerprint=kept.hexdigest()[:16])
+        super().__init__(text.builder, text.languages, text.names, facts)
+        self.sizes[TRAIN] = len(self._rows)
+        self._text = text
+
+    def stream(
+        self, split: str, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yields what `PreparedText` does, of the pairs that are left."""
+        if split != TRAIN:
+            yield from self._text.stream(split, start, stop)
+            return
+        rows = self._rows[start:stop]
+        if not len(rows):
+            return
+        first, last = int(rows[0]), int(rows[-1])
+        is_kept = np.zeros(last + 1 - first, np.bool_)
+        is_kept[rows - first] = True
+        yield from itertools.compress(self._text.stream(TRAIN, first, last + 1), is_kept)
+
+
+def format_dropped(dropped: Mapping[str, int], left: int) -> str:
+    """Returns what filters did, as a line.
+
+    Args:
+        dropped: Number of training pairs by filter.
+        left: Number of those that are left.
+    """
+    total = sum(dropped.values())
+    counts = ", ".join(f"{count:,} {name}" for name, count in dropped.items())
+    return f"Filters dropped {total:,} of {left + total:,} training pairs: {counts}"
+
+
+def _reasons(text: PreparedText, data: DataConfig, folder: Path) -> npt.NDArray[np.uint8]:
+    """Returns why each training pair is dropped, or `KEPT`; found out once, then kept in a file."""
+    languages = data.source_language, data.target_language
+    key = [text.facts.fingerprint, *data.filters, str(data.max_length_ratio), *languages]
+    key += [filters.version(data), Path(filters.__file__).read_text("utf-8")]
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
+    path, size = folder / f"{digest}.npy", text.sizes[TRAIN]
+    with locked(path.with_suffix(".lock")):
+        try:
+            found = np.load(path)
+            if found.shape == (size,) and found.dtype == np.uint8:
+                return found
+        except (FileNotFoundError, ValueError, EOFError):  # not there, or damaged
+            pass
+        logger.info("Filtering the training pairs by %s", ", ".join(data.filters))
+        pairs = tqdm(text.stream(TRAIN), "filtering", size, disable=None)
+        reasons = np.full(size, KEPT, np.uint8)
+        masks = filters.judge(pairs, data)
+        for place, mask in reversed([*enumerate(masks.values(), start=1)]):
+            reasons[mask] = place
+        write_atomically(path, lambda file: np.save(file, reasons))
+        return reasons
