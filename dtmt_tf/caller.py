@@ -25,6 +25,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "vocab": "tell what sub-words there are, and how they fit a text",
     "ensemble": "make a run of trained runs that predict together",
     "distill": "train a model on the translations of teachers, which it trains",
+    "backtranslate": "train a model on text of the target language too",
     "config": "compare settings of runs and files, or list all settings",
     "serve": "serve exported models on this machine, for development",
     "client": "translate text with a running TensorFlow Serving",

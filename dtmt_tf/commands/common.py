@@ -87,13 +87,13 @@ def add_set(
     text: str = "change settings; dtmt train --show-config lists them",
     flag: str = "--set",
 ) -> None:
-    """Adds `--set`, or an option that is like it, to a parser."""
+    """Adds `--set`, or an option like it for some of the trainings, to a parser."""
     option = group.add_argument(
         flag,
         action="extend",
         nargs="+",
         default=[],
-        metavar="NAME=VALUE",
+        metavar="NAME=VALUE" if flag == "--set" else "SETTING",
         help=text,
     )
     _complete(option, _names_of_settings)

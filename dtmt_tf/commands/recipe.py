@@ -46,8 +46,8 @@ class Recipe:
     Attributes:
         task: Name of the task.
         folder: Of the run that comes out.
+        data: The settings of the corpus.
         references: Files of the training text, which `text` writes.
-        reverse: Whether the trainings are of the other way.
 
     Raises:
         UserError: If settings or names are none, or several machines are to work together.
@@ -65,7 +65,7 @@ class Recipe:
         self.task = common.task_and_model(args)[0].name
         self.folder = common.run_folder(args)
         data, held_out_origin = self._data(args)
-        self.reverse = data.reverse
+        self.data = data
         of_task = data.corpus != "files"
         kept_back = data.held_out or (self._is_own and is_built_in(held_out_origin))
         has = {
@@ -148,7 +148,7 @@ class Recipe:
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
         """Has arguments name files in place of the corpus."""
         texts = {split: [self._pair(split)] for split in self._splits} | {"train": files}
-        if self.reverse:  # which exchanges the sides once more
+        if self.data.reverse:  # which exchanges the sides once more
             texts = {split: [pair[::-1] for pair in pairs] for split, pairs in texts.items()}
         if self._is_own:
             for option, split in own_text.SPLITS.items():

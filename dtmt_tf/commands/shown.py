@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 DIGITS = 4  # of scores and attention
 
 
-def as_row(answer: Translation | Score, show_source: bool = False, scores: bool = False) -> str:
+def as_row(
+    answer: Translation | Score, show_source: bool = False, scores: bool = False, tag: str = ""
+) -> str:
     """Returns an answer as columns divided by tabs.
 
     Args:
@@ -19,6 +21,7 @@ def as_row(answer: Translation | Score, show_source: bool = False, scores: bool 
             probability and the number of sub-words.
         show_source: Whether the source comes first.
         scores: Whether a score follows each text.
+        tag: What stands, with a blank, before each text that is not empty.
     """
     from dtmt_tf.translator import Score
 
@@ -26,7 +29,8 @@ def as_row(answer: Translation | Score, show_source: bool = False, scores: bool 
     if isinstance(answer, Score):
         return "\t".join([*cells, _number(answer.log_probability), str(answer.tokens)])
     for candidate in answer.nbest or [answer]:
-        cells += [candidate.text, _number(candidate.score)] if scores else [candidate.text]
+        cells.append(f"{tag} {candidate.text}" if tag and candidate.text else candidate.text)
+        cells += [_number(candidate.score)] if scores else []
     return "\t".join([*cells, answer.alignment.pharaoh] if answer.alignment else cells)
 
 

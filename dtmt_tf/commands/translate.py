@@ -36,6 +36,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")
     if args.prefix and (args.nbest or args.align):
         parser.error("--prefix goes with neither --nbest nor --align")
+    if args.tag and (args.score or args.json):
+        parser.error("--tag goes with neither --score nor --json")
     chosen = {name: value for name in DRAWN if (value := getattr(args, name)) is not None}
     for name in ("sample", "glossary", "vocabulary"):
         if getattr(args, name) and (args.score or args.prefix or args.align):
@@ -79,6 +81,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         "model": digest(translator.folder),
         **{name: getattr(args, name) for name in ("scores", "show_source", "nbest", "align")},
         **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
+        **({"tag": args.tag} if args.tag else {}),
         **({"sample": dataclasses.asdict(args.sample)} if args.sample else {}),
         **{
             name: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -87,7 +90,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         },
     }
     show = as_json if args.json else functools.partial(
-        as_row, show_source=args.show_source, scores=args.scores
+        as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
     on_screen = sys.stderr.isatty() and not (args.output is None and sys.stdout.isatty())
     total = lines.count(args.input) if on_screen and args.input else None
@@ -228,6 +231,12 @@ def _parser() -> Parser:
     shown = parser.add_argument_group("how it is written")
     shown.add_argument("--json", action="store_true", help="an object a line, with all there is")
     shown.add_argument("--scores", action="store_true", help="append a tab and the score")
+    shown.add_argument(
+        "--tag",
+        default="",
+        metavar="TAG",
+        help="put this and a blank before each translation, such as <bt> before back-translations",
+    )
     shown.add_argument("--show-source", action="store_true", help="put source and tab before")
     parser.add_argument(
         "--batch-size", type=int, default=32, metavar="N", help="default: %(default)s"

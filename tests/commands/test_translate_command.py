@@ -88,6 +88,8 @@ def run(monkeypatch, tmp_path, capsys):
         (["--show-source", "--scores"], ["a b\tA B\t-1.5000", "\t\t-0.0000", "c\tC\t-0.5000"]),
         (["--nbest", "2"], ["A B\tA B!", "\t!", "C\tC!"]),
         (["--nbest", "1", "--scores"], ["A B\t-1.0000", "\t-1.0000", "C\t-1.0000"]),
+        (["--tag", "<bt>", "--scores"], ["<bt> A B\t-1.5000", "\t-0.0000", "<bt> C\t-0.5000"]),
+        (["--tag", "<bt>", "--nbest", "1"], ["<bt> A B", "", "<bt> C"]),
         (["--align"], ["A B\t1-0 0-1", "\t1-0 0-1", "C\t1-0 0-1"]),
         (["--prefix", "other"], ["x yA B", "", "zC"]),
         (["--sample"], ["A B 1.0 0 0", " 1.0 0 0", "C 1.0 0 0"]),

@@ -1,4 +1,4 @@
-"""What the stages of `dtmt distill` read and make."""
+"""What the stages of `dtmt distill` and `dtmt backtranslate` read and make."""
 
 import argparse
 import importlib
@@ -6,7 +6,7 @@ import importlib
 import pytest
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, distill, own_text, prepare, recipe
+from dtmt_tf.commands import backtranslate, common, distill, own_text, prepare, recipe
 from dtmt_tf.errors import UserError
 from tests.data.toy_corpus import Lines
 
@@ -105,18 +105,60 @@ def test_one_seed_teaches_without_an_ensemble(stages_of):
     assert found[2].words[3:5] == ("--name", "distilled-teacher3")
 
 
+@pytest.fixture
+def more(tmp_path):
+    """Text of the target language."""
+    (tmp_path / "more.de").write_text("eins\n")
+    return ["--target-text", str(tmp_path / "more.de")]
+
+
+@pytest.mark.parametrize("arguments", [["--task", "multi30k_ende"], OWN], ids=["task", "own text"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_back_translations_are_read_as_sources_of_the_target_text(
+    stages_of, more, arguments, turned
+):
+    setting = ["--set", "data.reverse=true", "data.reserved_symbols=<a>"] if turned else []
+    options = ["--tag", "<bt>", "--sample", "--top-k", "5", "--upsample", "2"]
+    found, runs = stages_of(backtranslate, *arguments, *more, *setting, *options)
+    assert [stage.words[0] for stage in found] == ["prepare", "train", "translate", "train"]
+    languages = ("de", "en") if turned else ("en", "de")
+    reverse, forward = (runs[f"backtranslated{end}"].data for end in ("-reverse", ""))
+    assert (reverse.target_language, reverse.source_language) == languages
+    assert (forward.source_language, forward.target_language) == languages
+    assert names(forward.train_source) == ["text/train.source"] * 2 + ["recipe/back1.txt"]
+    assert names(forward.train_target)[:2] == ["text/train.target"] * 2
+    assert forward.train_target[2] == more[1]
+    assert names(forward.validation_source) == ["text/validation.source"]
+    assert forward.reserved_symbols == (("<a>", "<bt>") if turned else ("<bt>",))
+    words = found[2].words
+    asked = ("--name", "backtranslated-reverse", "--sample", "--top-k", "5", "--tag", "<bt>")
+    assert words[3:] == (*asked, "-o", forward.train_source[2], more[1])
+
+
+def test_a_trained_reverse_model_translates_every_file_back(stages_of, more):
+    found, runs = stages_of(backtranslate, "--reverse-model", "back", *more, more[1])
+    assert [stage.words[0] for stage in found] == ["prepare", "translate", "translate", "train"]
+    assert found[1].words[3:6] == ("--model", "back", "-o")
+    data = runs["backtranslated"].data
+    assert names(data.train_source)[1:] == ["recipe/back1.txt", "recipe/back2.txt"]
+    assert data.reserved_symbols == ()
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "arguments", "message"),
     [
-        (["--seeds", "1", "1"], "--seeds should differ"),
-        (["--student-set", "model.unit=1"], "Unknown setting 'model.unit'"),
-        (["--student-model", "dtmt9"], "Unknown model 'dtmt9'"),
-        (["--name", "a/b"], "plain name"),
+        (distill, ["--seeds", "1", "1"], "--seeds should differ"),
+        (distill, ["--student-set", "model.unit=1"], "Unknown setting 'model.unit'"),
+        (distill, ["--student-model", "dtmt9"], "Unknown model 'dtmt9'"),
+        (distill, ["--name", "a/b"], "plain name"),
+        (backtranslate, ["--target-text", "none.de"], "--target-text: none.de was not found"),
+        (backtranslate, ["--target-text", __file__, "--tag", "a b"], "without blanks"),
+        (backtranslate, ["--target-text", __file__, "--upsample", "0"], "--upsample should be"),
     ],
 )
-def test_mistakes_are_told_before_the_first_stage(stages_of, arguments, message):
+def test_mistakes_are_told_before_the_first_stage(stages_of, command, arguments, message):
     with pytest.raises(UserError, match=message):
-        stages_of(distill, *arguments)
+        stages_of(command, *arguments)
 
 
 def test_several_machines_are_refused(stages_of, monkeypatch):
