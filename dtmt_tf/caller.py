@@ -22,6 +22,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "verify": "check that an exported model is whole",
     "pack": "pack an exported model for others, to be found by its name",
     "prepare": "check a corpus and write its training pairs as records",
+    "data": "write a page about a corpus: lengths, faults, filters, samples",
     "vocab": "tell what sub-words there are, and how they fit a text",
     "ensemble": "make a run of trained runs that predict together",
     "distill": "train a model on the translations of teachers, which it trains",
