@@ -20,11 +20,12 @@ def next_steps(folder: Path, image: str, served_as: str) -> str:
         served_as: The name that clients ask for.
     """
     place = os.path.relpath(folder) if folder.resolve().is_relative_to(Path.cwd()) else str(folder)
+    runs = os.path.dirname(os.path.dirname(place)) or "."  # where TensorBoard calls it task/name
     named = place if os.sep in place else os.path.join(".", place)
     mount = place if os.path.isabs(place) else f"$PWD/{place}"
     steps = [
         ("translate", [f"dtmt translate --model {shlex.quote(named)}"]),
-        ("watch the training", [f"tensorboard --logdir {shlex.quote(place)}"]),
+        ("look at its training", [f"tensorboard --logdir {shlex.quote(runs)}"]),
         (
             "serve it",
             [

@@ -65,6 +65,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="resume although these settings differ from those the run began with",
     )
+    parser.add_argument(
+        "--track",
+        nargs="+",
+        default=[],
+        choices=("mlflow", "wandb"),
+        metavar="TRACKER",
+        help="tell mlflow or wandb, if it is installed, the numbers that TensorBoard shows",
+    )
     parser.add_argument("--show-config", action="store_true", help="print all settings and stop")
     parser.add_argument(
         "--dry-run",
@@ -145,7 +153,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         if is_chief(strategy):  # until it is scored and exported, the run is this process's
             stack.enter_context(run.claimed())
-        outcome = Session(run, strategy, limits).train(args.restart)
+        outcome = Session(run, strategy, limits, args.track).train(args.restart)
         if outcome.exit_code:
             why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
             print(

@@ -41,8 +41,9 @@ KNOWN = (  # what a run makes below its folder; translations of splits besides
     *(f"train/{name}" for name in ("experiment.json", "samples.json", "subwords.json")),
     *(f"train/{name}" for name in ("scores.json", *Vocabulary.FILES)),
     *("train/checkpoints/step-*.npz", "train/checkpoints/step-*.npz.damaged"),
-    *("train/tensorboard/events.out.tfevents.*", "train/*.partial"),
+    *("events.out.tfevents.*", "train/tensorboard/events.out.tfevents.*", "train/*.partial"),
     *("train/report.html", "train/curve.png", "train/metrics.csv"),  # see `commands.report`
+    "train/trackers.json",
 )
 REMEDIES = {
     "experiment.json": "The command that made the run writes it anew when it goes on.",
@@ -265,6 +266,12 @@ class Run:
             record["vocabulary"] = self.vocabulary.fingerprint
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self.samples()})
+
+    @property
+    def events(self) -> Path:
+        """Where TensorBoard's files go: by the place of its folder it calls a run `task/name`."""
+        former = self.work / "tensorboard"  # of a run that an earlier version began
+        return former if former.exists() else self.folder
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings as plain values, and where each comes from."""

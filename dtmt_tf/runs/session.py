@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import defaults, to_dict
+from dtmt_tf.models import TranslationModel
+from dtmt_tf.runs.compared import all_settings, compared
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
@@ -22,6 +25,7 @@ from dtmt_tf.training import (
     is_chief,
     make_strategy,
     multiplies_bfloat16,
+    open_trackers,
     wait_for_all,
 )
 
@@ -43,6 +47,7 @@ class Session:
         run: The run.
         strategy: The devices; by default all GPUs, or the CPU.
         limits: Of this session; by default none.
+        trackers: What is told the numbers besides TensorBoard, of `dtmt_tf.training.TRACKERS`.
     """
 
     def __init__(
@@ -50,8 +55,10 @@ class Session:
         run: Run,
         strategy: tf.distribute.Strategy | None = None,
         limits: Limits | None = None,
+        trackers: Sequence[str] = (),
     ) -> None:
         self.run = run
+        self.trackers = trackers
         self.strategy = strategy or make_strategy(multiworker=False)
         self.limits = limits or Limits()
         self.chief = is_chief(self.strategy)
@@ -126,7 +133,7 @@ class Session:
             validator,
             settings=to_dict(experiment),
             defaults=defaults(type(experiment.model)),
-            summaries=Summaries(run.work / "tensorboard", model) if self.chief else None,
+            summaries=self._summaries(model) if self.chief else None,
             limits=self.limits,
         )
         done = trainer.restore()
@@ -139,7 +146,19 @@ class Session:
             f"{trainer.plan.batches_per_epoch:,}",
             f"resuming after update {done:,}" if done else "starting",
         )
-        trainer.rehearse()
-        outcome = trainer.run()
+        try:
+            trainer.rehearse()
+            outcome = trainer.run()
+        finally:
+            if trainer.summaries:
+                trainer.summaries.close()
         wait_for_all(strategy)
         return outcome
+
+    def _summaries(self, model: TranslationModel) -> Summaries:
+        run = self.run
+        task, name = run.experiment.task, run.folder.resolve().name
+        shown = compared(run, model)
+        told = {**shown, **all_settings(run)}
+        trackers = open_trackers(self.trackers, task, name, told, run.work / "trackers.json")
+        return Summaries(run.events, model, shown, f"{task}/{name}", trackers)

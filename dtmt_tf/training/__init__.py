@@ -11,11 +11,13 @@ from dtmt_tf.training.strategy import (
     wait_for_all,
 )
 from dtmt_tf.training.summaries import Summaries
+from dtmt_tf.training.tracking import TRACKERS, Tracker, Value, open_trackers
 from dtmt_tf.training.trainer import Trainer
 from dtmt_tf.training.validator import Inspection, Validation, Validator
 
 __all__ = [
     "OUT_OF_TIME",
+    "TRACKERS",
     "Checkpoint",
     "CheckpointFolder",
     "CrossEntropy",
@@ -23,16 +25,19 @@ __all__ = [
     "Limits",
     "Outcome",
     "Summaries",
+    "Tracker",
     "Trainer",
     "TrainingStep",
     "Update",
     "Validation",
     "Validator",
+    "Value",
     "finished",
     "is_chief",
     "load_weights",
     "make_schedule",
     "make_strategy",
     "multiplies_bfloat16",
+    "open_trackers",
     "wait_for_all",
 ]

@@ -139,4 +139,4 @@ def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, 
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
     run = folder / "models/custom/toy"
     assert (run / "1/saved_model.pb").exists()
-    assert len(list(run.glob("train/tensorboard/*"))) == 2  # the chief alone wrote, twice
+    assert len(list(run.glob("events.out.tfevents.*"))) == 2  # the chief alone wrote, twice

@@ -2,21 +2,25 @@
 
 import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.files import MARK, claimed
 from dtmt_tf.models import MODELS
-from dtmt_tf.runs import Run
+from dtmt_tf.runs import Run, Session
+from dtmt_tf.runs.compared import all_settings, compared
 from dtmt_tf.tasks import TASKS
 
 OURS = [
     *("experiment.json", "samples.json", "subwords.json", "scores.json", "source.spm"),
     *("target.spm", "test.txt", "news.txt", "validation.txt.partial", "train.txt.partial.json"),
     *("checkpoints/step-00000020.npz", "checkpoints/step-00000010.npz.damaged"),
-    "tensorboard/events.out.tfevents.1.host.2.0.v2",
+    *("tensorboard/events.out.tfevents.1.host.2.0.v2", "trackers.json"),
 ]
 THEIRS = ["corpus.en", "notes.txt", "checkpoints/mine.npz", "tensorboard/notes.md", "more/a.txt"]
 
@@ -51,7 +55,7 @@ def test_a_new_folder_is_marked_and_a_restart_leaves_the_files_of_others(run, ca
     with run.claimed():
         assert (run.folder / MARK).is_file()
         fill(run.work, *OURS, *THEIRS)
-        fill(run.folder, "1/saved_model.pb", "beside.txt")
+        fill(run.folder, "1/saved_model.pb", "beside.txt", "events.out.tfevents.1.host.2.0.v2")
         run.restart()
     left = {*(f"train/{name}" for name in THEIRS), "1/saved_model.pb", "beside.txt"}
     assert there(run.folder) == {MARK, ".lock", *left}
@@ -139,3 +143,40 @@ def test_a_damaged_file_of_a_run_is_named(run, content):
     (run.work / "scores.json").write_bytes(content.encode("latin1"))
     with pytest.raises(UserError, match="scores.json is damaged.*Remove it, and run"):
         run.read("scores.json")
+
+
+def test_tensorboard_calls_a_run_by_task_and_name_but_goes_on_where_it_began(run):
+    assert run.events == run.folder  # below --output-dir that is task/name
+    fill(run.work, "tensorboard/events.out.tfevents.1.host.2.0.v2")
+    assert run.events == run.work / "tensorboard"
+
+
+def test_settings_that_tell_runs_apart_are_shown_with_what_the_user_set():
+    experiment, origins = resolve(
+        TASKS["custom"], "dtmt_tiny", MODELS["dtmt_tiny"],
+        ["training.seed=7", "data.train_source=a.en,b.en", "training.deterministic=true"],
+    )  # fmt: skip
+    run = Run(experiment, Path("custom/run"), None, Path("cache"), origins)
+    shown = compared(run, SimpleNamespace(parameter_counts=lambda: {"encoder": 2, "decoder": 3}))
+    assert (shown["task"], shown["model"], shown["parameters"]) == ("custom", "dtmt_tiny", 5)
+    assert shown["training.seed"] == 7 and shown["training.precision"] == "float32"
+    chosen = dict(each.split("=") for each in shown["set"].split(" "))
+    assert chosen == {"training.seed": "7", "data.train_source": "a.en,b.en",
+                      "training.deterministic": "true"}  # fmt: skip
+    assert {type(value) for value in all_settings(run).values()} <= {bool, int, float, str}
+
+
+def test_a_session_names_its_run_to_tensorboard_and_trackers(run, monkeypatch):
+    told = {}
+    for name in ("open_trackers", "Summaries"):
+        monkeypatch.setattr(f"dtmt_tf.runs.session.{name}",
+                            lambda *given, name=name: told.setdefault(name, given))  # fmt: skip
+    session = Session(run, tf.distribute.get_strategy(), trackers=["mlflow"])
+    session._summaries(SimpleNamespace(parameter_counts=lambda: {"all": 5}))
+    names, task, name, settings, memory = told["open_trackers"]
+    assert (names, task, name) == (["mlflow"], "custom", "run")
+    assert settings["parameters"] == 5 and settings["model.num_heads"] == 4
+    assert memory == run.work / "trackers.json"
+    folder, _, shown, title, trackers = told["Summaries"]
+    assert (folder, title, trackers) == (run.folder, "custom/run", told["open_trackers"])
+    assert shown["task"] == "custom" and "model.num_heads" not in shown
