@@ -1,8 +1,12 @@
-"""The other direction, several training files, no test part: from files to an exported model."""
+"""The other direction, several training files, no test part: from files to scores."""
 
 import json
 
-from tests.end_to_end.conftest import numbers, run
+import pytest
+import tensorflow as tf
+
+from dtmt_tf import runs
+from tests.end_to_end.conftest import numbers
 from tests.end_to_end.killing import MODELS
 
 MODEL = "transformer_tiny"  # it starts in half the time of a DTMT
@@ -17,7 +21,24 @@ SETTINGS = [
 ]
 
 
-def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(here, tmp_path):
+@pytest.fixture
+def without_graphs(monkeypatch):
+    """Runs TensorFlow's functions as Python: each is called a few times."""
+    monkeypatch.setattr(runs, "publish", lambda run: run.folder)  # other tests export
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Even though the `tf.config:UserWarning",  # tf.data's remain
+    "ignore:(.|\n)*You are using a softmax over axis:UserWarning",  # one word
+)
+@pytest.mark.usefixtures("without_graphs")
+def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(
+    here, tmp_path, caplog
+):
+    caplog.set_level("INFO")
     seen = set()
     for seed, (name, count) in enumerate(SIZES.items()):
         sides = zip(*numbers(count, seed, seen), strict=True)
@@ -27,14 +48,14 @@ def test_a_reversed_run_says_so_and_is_scored_on_validation_for_want_of_a_test(h
     place = ["--data-dir", tmp_path, "--output-dir", tmp_path]
     which = [*place, "--task", "custom", "--model", MODEL, "--name", "back"]
 
-    trained = run("train", *which, "--set", *SETTINGS)
+    trained = here("train", *which, "--devices", "CPU:0", "--set", *SETTINGS)
     assert trained.returncode == 0, trained.stderr
-    assert "Pairs: 120 train, 8 validation" in trained.stderr
+    assert "Pairs: 120 train, 8 validation" in caplog.text
     heading = f"custom de-en {MODEL} validation (there is no test; training saw these scores):"
     assert heading in trained.stdout.splitlines()
-    version = tmp_path / "custom" / "back" / "1"
-    assert list(json.loads((version / "scores.json").read_text())) == ["validation"]
-    data = json.loads((version / "experiment.json").read_text())["settings"]["data"]
+    work = tmp_path / "custom" / "back" / "train"
+    assert list(json.loads((work / "scores.json").read_text())) == ["validation"]
+    data = json.loads((work / "experiment.json").read_text())["settings"]["data"]
     assert (data["source_language"], data["target_language"]) == ("de", "en")
     assert (data["train_source"], data["train_target"]) == (["a.de", "b.de"], ["a.en", "b.en"])
 

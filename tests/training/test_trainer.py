@@ -19,7 +19,7 @@ from dtmt_tf.training import (
     memory,
 )
 from dtmt_tf.training.stopping import Stop, clip_norm
-from tests.training.toy_trainer import DTMT, SHORT, TRAINING, Calls, make_trainer, weights_of
+from tests.training.toy_trainer import SHORT, TRAINING, Calls, make_trainer, weights_of
 
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
 
@@ -46,14 +46,14 @@ def test_faults_of_translations_are_told_when_they_are_scored(tmp_path, capsys):
 
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
     training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9)
-    whole = make_trainer(tmp_path / "whole", training, model=DTMT)
+    whole = make_trainer(tmp_path / "whole", training)
     assert whole.run().exit_code == 0
     assert 1 < 8 % whole.plan.batches_per_epoch < 14  # 8 is in the middle of an epoch
 
-    first = make_trainer(tmp_path / "parts", training, stop_after=8, model=DTMT)
+    first = make_trainer(tmp_path / "parts", training, stop_after=8)
     outcome = first.run()
     assert (outcome.step, outcome.exit_code) == (8, 128 + signal.SIGINT)
-    second = make_trainer(tmp_path / "parts", training, model=DTMT)
+    second = make_trainer(tmp_path / "parts", training)
     assert second.restore() == 8
     second.run()
 
