@@ -206,12 +206,8 @@ class TrainingConfig(Section):
     learning_rate: float = setting(
         1e-4, "lr0 of schedule (17); the rate of schedule constant", above=0, at_most=1000
     )
-    schedule_replicas: int = setting(
-        8, "n of schedule (17), whatever devices are present", at_least=1
-    )
-    schedule_warmup: int = setting(
-        50, "p: the peak n * lr0 is reached after n * p updates", at_least=1
-    )
+    schedule_replicas: int = setting(8, "n of schedule (17), whatever the devices", at_least=1)
+    schedule_warmup: int = setting(50, "p: the peak n * lr0 comes after n * p updates", at_least=1)
     schedule_decay_start: int = setting(200_000, "s: decay begins after s / n updates", at_least=0)
     schedule_decay_end: int = setting(
         1_200_000, "e: lr0 / 2 is reached after e / n updates", at_least=1
@@ -333,6 +329,7 @@ class DecodingConfig(Section):
     )
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
+    shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)
     replace_unknown: bool = setting(
         False, "each <unk> becomes the translated or copied word it attends to most"
     )
@@ -363,9 +360,7 @@ class EvaluationConfig(Section):
         "auto", "auto: by target language; a sacreBLEU tokenizer; none; or multi-bleu"
     )
     lowercase: bool = setting(False, "score without regard to case")
-    exact_match: bool = setting(
-        False, "also report the share of sentences translated to the letter"
-    )
+    exact_match: bool = setting(False, "also the share of sentences translated to the letter")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dtmt_tf.cells.gru import GRUCell
 from dtmt_tf.cells.l_gru import LGRUCell
 from dtmt_tf.cells.lau import LAUCell
 from dtmt_tf.cells.nematus_gru import NematusGRUCell
-from dtmt_tf.cells.product import product, products_in
+from dtmt_tf.cells.product import product, products_in, rounded_once
 from dtmt_tf.cells.t_gru import TGRUCell
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "TGRUCell",
     "product",
     "products_in",
+    "rounded_once",
 ]

@@ -45,8 +45,14 @@ def products_in(dtype: str, kernels: Iterable[Any] = (), gradients: bool = False
         _rounding.reset(token)
 
 
+def rounded_once(kernel: Any) -> Any:
+    """Returns a kernel as `product` would round it at each use, for many uses."""
+    rounding = _rounding.get()
+    return ops.convert_to_tensor(kernel) if rounding is None else ops.cast(kernel, rounding.dtype)
+
+
 def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
-    """Returns `inputs @ kernel`, `[..., O]`, in the kernel's own type.
+    """Returns `inputs @ kernel`, `[..., O]`, in the inputs' type.
 
     Only the product and those of its gradient are in the type of `products_in`; gradients of the
     uses of one kernel, such as the steps of a recurrence, are added up in the kernel's type.
@@ -72,7 +78,7 @@ def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
     factor = ops.cast(inputs, rounding.dtype)
     if transposed:
         rounded = ops.transpose(rounded)
-    return ops.cast(ops.matmul(factor, rounded), kernel.dtype)
+    return ops.cast(ops.matmul(factor, rounded), inputs.dtype)
 
 
 def _trained_product(inputs: Any, kernel: Any, rounded: Any, transposed: bool) -> Any:

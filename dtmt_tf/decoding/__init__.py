@@ -5,6 +5,7 @@ from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.constraints import constrained, holding, limited
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.decoding.sampling import Sampling, sample
+from dtmt_tf.decoding.shortlist import Shortlist
 from dtmt_tf.decoding.translate import (
     find_by_length,
     in_batches,
@@ -20,6 +21,7 @@ from dtmt_tf.decoding.translate import (
 __all__ = [
     "Hypotheses",
     "Sampling",
+    "Shortlist",
     "beam_search",
     "by_length",
     "constrained",

@@ -111,7 +111,7 @@ def beam_search(
                 lambda: _only_prefix(log_probs, b.prefixes, time),
                 lambda: log_probs,
             )
-        vocab_size = log_probs.shape[-1]
+        vocab_size = tf.shape(log_probs)[2]
         time = time + 1
 
         totals = b.log_probs[:, :, None] + log_probs
@@ -188,7 +188,7 @@ def _shapes(tensors: Any) -> Any:
 def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
     """Leaves of log probabilities `[b, K, V]` the next token of each prefix, where there is one."""
     token = prefixes[:, time]
-    allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, log_probs.shape[-1], True, False)
+    allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, tf.shape(log_probs)[2], True, False)
     return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
 
 
@@ -207,9 +207,9 @@ def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypothese
 
 def best_continuations(totals: tf.Tensor, number: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the highest of log probabilities `[b, K, V]`, and where in `[K * V]` they are."""
-    return _top(
-        tf.reshape(totals, [tf.shape(totals)[0], totals.shape[1] * totals.shape[2]]), number
-    )
+    beams, vocab_size = totals.shape[1:]
+    size = None if vocab_size is None else beams * vocab_size
+    return _top(tf.reshape(totals, [-1, size or beams * tf.shape(totals)[2]]), number)
 
 
 def _places(values: tf.Tensor) -> tf.Tensor:
@@ -220,15 +220,16 @@ def _places(values: tf.Tensor) -> tf.Tensor:
 def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k` of long rows `[b, N]`, in a quarter of the time.
 
-    The k largest are in the k chunks whose largest values are largest.
+    The k largest are in the k chunks whose largest values are largest. Rows of a length that is
+    not known before it runs are at least k chunks long, and multiples of a chunk.
     """
-    number = -(-values.shape[1] // CHUNK)
-    if number <= k:
-        return tf.math.top_k(values, k)
-    missing = number * CHUNK - values.shape[1]
-    if missing:
-        values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-math.inf)
-    chunks = tf.reshape(values, [tf.shape(values)[0], number, CHUNK])
+    size = values.shape[1]
+    if size is not None:
+        if size <= k * CHUNK:
+            return tf.math.top_k(values, k)
+        if missing := -size % CHUNK:
+            values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-math.inf)
+    chunks = tf.reshape(values, [tf.shape(values)[0], -1, CHUNK])
     _, best = tf.math.top_k(tf.reduce_max(chunks, axis=2), k)
     best = tf.sort(best, axis=1)  # among equals the first comes first
     few = tf.gather(chunks, best, batch_dims=1)

@@ -7,6 +7,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -15,6 +16,7 @@ from tqdm import tqdm
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, Step, beam_search
 from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.decoding.shortlist import Shortlist
 from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
 
@@ -45,6 +47,8 @@ def make_search(
     decode_step: Callable[[Any, Any], tuple[Any, Any]],
     decoding: DecodingConfig,
     eos_id: int,
+    shortlist: Shortlist | None = None,
+    among: Callable[[tf.Tensor], AbstractContextManager[None]] | None = None,
 ) -> Search:
     """Returns the beam search over any number of sentences.
 
@@ -53,12 +57,13 @@ def make_search(
         decode_step: `decode_step(ids, state) -> (logits, state)`, see `beam_search`.
         decoding: Beam size, length penalty, maximum length, sentences at once.
         eos_id: Id that ends a hypothesis.
+        shortlist: Chooses the words that sentences are translated by; all by default.
+        among: With a shortlist: within `among(words)`, `decode_step` gives logits of these alone.
 
     Returns:
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
         `[B, P]` and how many hypotheses are wanted.
     """
-    step = normalised(decode_step)
 
     def search(
         source_ids: tf.Tensor,
@@ -66,15 +71,31 @@ def make_search(
         wanted: int | tf.Tensor | None = None,
     ) -> Hypotheses:
         def find(rows: tf.Tensor, sources: tf.Tensor, max_lengths: tf.Tensor) -> Hypotheses:
+            own = None if prefixes is None else tf.gather(prefixes, rows)
+            if shortlist is None or among is None:
+                return found(normalised(decode_step), encode(sources), max_lengths, own)
+            few = shortlist(sources, own)
+            with among(few.words):
+                hypotheses = found(
+                    few.step(decode_step),
+                    few.first(encode(sources)),
+                    max_lengths,
+                    None if own is None else tf.gather(few.places, own),
+                )
+            return hypotheses._replace(ids=tf.gather(few.words, hypotheses.ids))
+
+        def found(
+            step: Step, state: Any, max_lengths: tf.Tensor, own: tf.Tensor | None
+        ) -> Hypotheses:
             return beam_search(
                 step,
-                encode(sources),
+                state,
                 max_lengths,
                 beam_size=decoding.beam_size,
                 alpha=decoding.length_penalty,
                 offset=decoding.length_offset,
                 eos_id=eos_id,
-                prefixes=None if prefixes is None else tf.gather(prefixes, rows),
+                prefixes=own,
                 wanted=wanted,
             )
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from dtmt_tf.cells import products_in
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
-from dtmt_tf.decoding import Hypotheses, by_length, longest_hypotheses, make_search
+from dtmt_tf.decoding import Hypotheses, Shortlist, by_length, longest_hypotheses, make_search
 from dtmt_tf.export.limits import described, limit_parts, limit_tokens
 from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.models import TranslationModel
@@ -37,6 +37,7 @@ class Endpoints:
         target_language: Decides whether parts are joined with a blank.
         limits: What a request may ask for at most; anything by default.
         dictionary: Translations of words, for `decoding.replace_unknown`.
+        shortlist: The target words that a search tries; all by default.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Endpoints:
         target_language: str,
         limits: ExportConfig | None = None,
         dictionary: Mapping[str, str] | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary
@@ -59,7 +61,10 @@ class Endpoints:
         self.unknown = UnknownWords(dictionary or {}) if decoding.replace_unknown else None
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
-        search = make_search(model.encode, model.decode_step, decoding, EOS_ID)
+        search = make_search(
+            *(model.encode, model.decode_step, decoding, EOS_ID),
+            *((shortlist, model.among) if shortlist else ()),
+        )
 
         def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:
             with products_in(decoding.precision, model.trainable_variables):

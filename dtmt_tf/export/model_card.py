@@ -95,6 +95,8 @@ def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a search; one that an earlier version did not have is its default."""
     defaults = dataclasses.asdict(DecodingConfig())
     found = {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+    if decoding.get("shortlist"):
+        found["shortlist"] = decoding["shortlist"]
     if decoding.get("replace_unknown"):
         found |= {key: _without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}
     return found

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import keras
+from keras import ops
 
-from dtmt_tf.cells import product
+from dtmt_tf.cells import product, rounded_once
 from dtmt_tf.layers.embedding import TokenEmbedding
+
+# kernel and bias of some units alone, by the layer's identity
+_few: contextvars.ContextVar[dict[int, tuple[Any, Any]] | None] = contextvars.ContextVar(
+    "few", default=None
+)
 
 
 class Affine(keras.layers.Layer):
@@ -59,8 +68,29 @@ class Affine(keras.layers.Layer):
                 name="bias", shape=(self.units,), initializer=self.initializer
             )
 
+    @contextlib.contextmanager
+    def among(self, units: Any) -> Iterator[None]:
+        """Within this block results are those of some units alone, `[..., N]`.
+
+        Args:
+            units: Their numbers, in the order of the results, `[N]`.
+        """
+        if self.tied_to is None:
+            kernel = ops.take(rounded_once(self.kernel), units, axis=1)
+        else:
+            kernel = ops.transpose(ops.take(rounded_once(self.tied_to.table), units, axis=0))
+        bias = ops.take(self.bias, units) if self.use_bias else 0.0
+        token = _few.set({**(_few.get() or {}), id(self): (kernel, bias)})
+        try:
+            yield
+        finally:
+            _few.reset(token)
+
     def call(self, inputs: Any) -> Any:
         """Multiplies and adds."""
+        if few := (_few.get() or {}).get(id(self)):
+            kernel, bias = few
+            return product(inputs, kernel) + bias
         if self.tied_to is None:
             return product(inputs, self.kernel) + self.bias
         return product(inputs, self.tied_to.table, transposed=True) + self.bias

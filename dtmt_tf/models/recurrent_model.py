@@ -119,7 +119,7 @@ class RecurrentModel(TranslationModel):
             return ops.reshape(tensor, (-1, tensor.shape[-1]))
 
         def hypotheses(tensor: Any) -> Any:  # [B * K, F] -> [B, K, F]
-            return ops.reshape(tensor, (batch, beams, tensor.shape[-1]))
+            return ops.reshape(tensor, (batch, beams, ops.shape(tensor)[-1]))
 
         states = [rows(tensor) for tensor in hidden["states"]]
         outputs, states = self.cell(rows(embedded), [*states, *memory])

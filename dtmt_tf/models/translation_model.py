@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -79,6 +80,16 @@ class TranslationModel(keras.Model, abc.ABC):
         Returns:
             `(logits, state)`, logits `[B, K, V]`.
         """
+
+    @contextlib.contextmanager
+    def among(self, words: Any) -> Iterator[None]:
+        """Within this block logits are those of some target words alone, `[..., W]`.
+
+        Args:
+            words: Their ids, in the order of the logits, `[W]`.
+        """
+        with self.readout.logits.among(words):
+            yield
 
     @abc.abstractmethod
     def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:

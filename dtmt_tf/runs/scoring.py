@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.config import ExportConfig
+from dtmt_tf.config import EOS_ID, ExportConfig
+from dtmt_tf.data.alignments import frequent, lexical_table
 from dtmt_tf.data.own_files import find_file
-from dtmt_tf.decoding import translate_lines, translate_to
+from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
 from dtmt_tf.export import Endpoints
@@ -22,6 +24,10 @@ from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
 from dtmt_tf.text import read_dictionary
 
+logger = logging.getLogger(__name__)
+
+
+FREQUENT = 1000  # target sub-words in every shortlist
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
 Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and scores
 ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
@@ -31,7 +37,7 @@ def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = N
     """Returns a run's model as functions of strings, by its present weights.
 
     Raises:
-        UserError: If there is no `decoding.dictionary`, or it can not be read.
+        UserError: If there is no `decoding.dictionary`, or it can not be read; see `shortlist`.
     """
     data, decoding = run.experiment.data, run.experiment.decoding
     dictionary = {}
@@ -42,7 +48,24 @@ def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = N
         *(model, run.vocabulary, decoding, data.max_length, data.target_language),
         limits,
         dictionary,
+        shortlist(run) if decoding.shortlist else None,
     )
+
+
+def shortlist(run: Run) -> Shortlist:
+    """Returns the target sub-words that a search tries, by the run's training pairs.
+
+    Raises:
+        UserError: If the run is an ensemble: it averages probabilities, which those of a sentence's
+            neighbours would change.
+    """
+    if run.members:
+        raise UserError("decoding.shortlist is for single models; an ensemble takes 0.")
+    sizes = run.vocabulary.source.size, run.vocabulary.target.size
+    count = run.experiment.decoding.shortlist
+    logger.info("Aligning training pairs for decoding.shortlist=%d", count)
+    table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)
+    return Shortlist(table, frequent(run.shards.blocks(), sizes[1], FREQUENT), sizes[1])
 
 
 def translate_function(run: Run, model: TranslationModel) -> Translate:

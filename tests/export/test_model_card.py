@@ -195,6 +195,14 @@ def test_scores_of_another_model_are_marked(change):
     assert "validation: scored" not in text
 
 
+def test_scores_of_a_search_with_a_shortlist_are_others():
+    scores = {"test": {**SCORE, "decoding": {**SCORE["decoding"], "shortlist": 50}}}
+    for settings, is_mine in (([], False), (["decoding.shortlist=50"], True)):
+        card = card_of(experiment_of(*settings), scores)
+        assert card["scores"]["test"]["of_this_model"] == is_mine
+        assert ("shortlist" in card["decoding"]) == is_mine
+
+
 def test_scores_with_unknown_words_replaced_are_others():
     search = {**SCORE["decoding"], "replace_unknown": True, "dictionary": "/home/me/words.tsv"}
     scores = {"test": {**SCORE, "decoding": search}, "validation": SCORE}

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.decoding import Shortlist
 from dtmt_tf.export import Endpoints
 from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
 from dtmt_tf.text import Vocabulary
@@ -61,7 +62,9 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     models["ensemble"] = Ensemble([models.pop(kind) for kind in KINDS])
     for kind, model in models.items():
         module.weights += [variable.value for variable in model.variables]
-        endpoints = Endpoints(model, vocabulary, decoding, 20, "de")
+        few = Shortlist(np.full([size, 1], 3), np.arange(2, size, 2), size)
+        shortlist = few if kind in ("lau", "biarn") else None
+        endpoints = Endpoints(model, vocabulary, decoding, 20, "de", shortlist=shortlist)
         function = tf.function(endpoints.translate_nbest, autograph=False)
         functions[kind] = function.get_concrete_function(tf.TensorSpec([None], tf.string, "text"))
     tf.saved_model.save(module, str(tmp_path / "1"), functions)

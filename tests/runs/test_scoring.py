@@ -88,6 +88,21 @@ def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
         scoring.endpoints(run, model)
 
 
+def test_a_shortlist_is_made_of_the_training_pairs(corpus, monkeypatch):
+    monkeypatch.setattr(scoring, "FREQUENT", 1)
+    for side in ("en", "de"):
+        (corpus / f"train.{side}").write_text((corpus / f"train.{side}").read_text() * 5)
+    run = run_of("custom", corpus, *CORPUS, *SMALL, "decoding.shortlist=2")
+    model = SimpleNamespace(encode=None, decode_step=None, among=None)
+    assert scoring.endpoints(run, model).decoding.shortlist == 2
+    few = scoring.shortlist(run)
+    assert few.table.shape == (run.vocabulary.source.size, 2) and few.table.min() >= 1
+    assert few.always.sum() == 1 + (not few.always[scoring.EOS_ID]) and few.table.max() > 2
+    run.members = [run]
+    with pytest.raises(UserError, match="an ensemble takes 0"):
+        scoring.endpoints(run, model)
+
+
 @pytest.mark.parametrize("lost", ["source.spm", "subwords.json"])
 def test_lost_subwords_are_made_again(corpus, lost):
     def subwords():

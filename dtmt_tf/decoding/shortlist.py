@@ -1,0 +1,89 @@
+"""Searches that score a few target words alone: those that a sentence's words are translated by.
+
+A lexical shortlist (Jean et al., 2015, arXiv:1412.2007, Section 4.2; Junczys-Dowmunt et al., 2018,
+"Marian: Cost-effective High-Quality Neural Machine Translation in C++", Section 2.3). The output
+layer then multiplies by the rows of these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from dtmt_tf.config import EOS_ID, PAD_ID
+from dtmt_tf.decoding.beam_search import CHUNK, MINUS_INFINITY, Step
+
+WIDTHS = 8 * CHUNK  # lists are padded to multiples of it
+
+
+class Few(NamedTuple):
+    """The words that a batch of sentences is translated by."""
+
+    words: tf.Tensor  # [W] ids, PAD_ID and EOS_ID the first two; PAD_ID again at the end
+    forbidden: tf.Tensor  # [B, W] float32: 0, or MINUS_INFINITY for what is not of a sentence
+    places: tf.Tensor  # [V] where in `words` each word is; 0 for all others
+
+    def first(self, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Returns the first state of `step`, for that of `decode_step`."""
+        hidden, memory = state
+        return hidden, (memory, self.forbidden)
+
+    def step(self, decode_step: Callable[[Any, Any], tuple[Any, Any]]) -> Step:
+        """Returns a step of `beam_search` over places in `words`.
+
+        Args:
+            decode_step: `decode_step(ids, state) -> (logits, state)`, logits of `words` alone.
+        """
+
+        def step(places: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+            hidden, (memory, forbidden) = state
+            ids = tf.gather(self.words, places)
+            logits, (hidden, memory) = decode_step(ids, (hidden, memory))
+            log_probs = tf.nn.log_softmax(logits + forbidden[:, None])
+            return log_probs, (hidden, (memory, forbidden))
+
+        return step
+
+
+class Shortlist:
+    """Chooses the target words of sentences.
+
+    Args:
+        table: Translations of each source word, `[V_s, C]`, ids of target words.
+        always: Target words of every sentence.
+        size: Number of target words, V.
+    """
+
+    def __init__(self, table: np.ndarray, always: np.ndarray, size: int) -> None:
+        self.table = table.astype(np.int32)
+        self.size = size
+        self.always = np.zeros(size, bool)
+        self.always[[*always.tolist(), EOS_ID]] = True
+
+    def __call__(self, source_ids: tf.Tensor, prefixes: tf.Tensor | None = None) -> Few:
+        """Returns the words of a batch, and which of them are each sentence's.
+
+        Args:
+            source_ids: `[B, S]`, padded with 0.
+            prefixes: What translations begin with, `[B, P]`, padded with 0, if anything.
+        """
+        batch = tf.shape(source_ids)[0]
+        found = tf.reshape(tf.gather(self.table, source_ids), [batch, -1])
+        found = tf.where(tf.repeat(source_ids > PAD_ID, self.table.shape[1], axis=1), found, EOS_ID)
+        if prefixes is not None:
+            found = tf.concat([found, prefixes], axis=1)
+        rows = tf.broadcast_to(tf.range(batch)[:, None], tf.shape(found))
+        count = tf.scatter_nd(
+            tf.stack([rows, found], axis=2), tf.ones_like(found), [batch, self.size]
+        )
+        allowed = (count > 0) | self.always
+        allowed &= tf.range(self.size) != PAD_ID
+        there = tf.where(tf.reduce_any(allowed, axis=0) | (tf.range(self.size) < EOS_ID))
+        words = tf.cast(there[:, 0], tf.int32)
+        places = tf.scatter_nd(there, tf.range(tf.size(words)), [self.size])
+        words = tf.pad(words, [[0, -tf.size(words) % WIDTHS]], constant_values=PAD_ID)
+        forbidden = tf.where(tf.gather(allowed, words, axis=1), 0.0, MINUS_INFINITY)
+        return Few(words, forbidden, places)

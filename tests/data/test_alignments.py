@@ -1,0 +1,57 @@
+"""Translations of words by IBM Model 1, and frequent words."""
+
+import numpy as np
+import pytest
+
+from dtmt_tf.data import alignments
+from dtmt_tf.data.alignments import frequent, lexical_table
+from dtmt_tf.data.shards import as_ids
+
+# "das Haus", "das Buch", "ein Buch" of Knight (1999) as 2 3, 2 4, 5 4; the, house, book, a: 6 7 8 9
+PAIRS = [([2, 3], [6, 7]), ([2, 4], [6, 8]), ([5, 4], [9, 8])] * 4
+
+
+def blocks(size=5):
+    for start in range(0, len(PAIRS), size):
+        yield tuple(as_ids(side) for side in zip(*PAIRS[start : start + size], strict=True))
+
+
+def test_what_pairs_have_in_common_is_translated_by_what_they_have_in_common():
+    table = lexical_table(blocks(), (7, 10), 2, filler=1)
+    assert table.dtype == np.int32 and table[[2, 3, 4, 5], 0].tolist() == [6, 7, 8, 9]
+    assert table[0].tolist() == [1, 1]  # never seen
+
+
+def test_probabilities_are_those_of_the_model(monkeypatch):
+    """By plain loops: after the first iteration the second translation of 2 is a tie, then not."""
+    monkeypatch.setattr(alignments, "LEAST", 0.0)
+    p = {(s, t): 1.0 for source, target in PAIRS for s in source for t in target}
+    for _ in range(alignments.ITERATIONS):
+        counts = dict.fromkeys(p, 0.0)
+        for source, target in PAIRS:
+            for t in target:
+                total = sum(p[s, t] for s in source)
+                for s in source:
+                    counts[s, t] += p[s, t] / total
+        sums = {s: sum(n for (a, _), n in counts.items() if a == s) for s, _ in counts}
+        p = {(s, t): n / sums[s] for (s, t), n in counts.items()}
+    table = lexical_table(blocks(), (7, 10), 3, filler=1)
+    for s in (2, 3, 4, 5):
+        best = sorted((-value, t) for (a, t), value in p.items() if a == s)
+        assert table[s].tolist() == ([t for _, t in best] + [1])[:3]
+
+
+def test_chance_translations_are_left_out(monkeypatch):
+    assert lexical_table(blocks(), (7, 10), 3, filler=1)[3].tolist() == [7, 6, 1]
+    monkeypatch.setattr(alignments, "LEAST", 2.0)  # 6 is expected about once
+    assert lexical_table(blocks(), (7, 10), 3, filler=1)[3].tolist() == [7, 1, 1]
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(alignments, "MOST_LINKS", 1)
+    assert lexical_table(blocks(1), (7, 10), 1, filler=1)[4].tolist() == [1]
+
+
+@pytest.mark.parametrize("count, expected", [(1, [6]), (3, [6, 8, 7]), (9, [6, 8, 7, 9])])
+def test_frequent_words_come_first(count, expected):
+    assert frequent(blocks(), 10, count).tolist() == expected
