@@ -330,6 +330,7 @@ class DecodingConfig(Section):
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
     shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)
+    prune: float = setting(0.0, "drops hypotheses so many nats below the best; 0: none", at_least=0)
     replace_unknown: bool = setting(
         False, "each <unk> becomes the translated or copied word it attends to most"
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
+from dtmt_tf.decoding.alive import Alive
 from dtmt_tf.decoding.length_penalty import length_penalty
 
 MINUS_INFINITY = -1e30  # stays finite in sums
@@ -53,6 +54,7 @@ def beam_search(
     prefixes: tf.Tensor | None = None,
     wanted: int | tf.Tensor | None = None,
     choose: Choose | None = None,
+    prune: float = DecodingConfig.prune,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -82,6 +84,9 @@ def beam_search(
         choose: Proposes continuations in another way: `choose(totals [b, K, V], state, number)`
             gives log probabilities `[b, C]` of continuations, those that are to stay alive first,
             and their places in `[K * V]`, `[b, C]`; C is at least the number, 2K or with K = 1 one.
+        prune: Not with `choose`: a hypothesis dies if its log probability is so much below that of
+            its sentence's best one alive (Freitag and Al-Onaizan, 2017, arXiv:1702.01806); the
+            step is made for those alive only. 0: none does.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -104,31 +109,26 @@ def beam_search(
 
     def advance(time: tf.Tensor, b: _Beams, results: Hypotheses) -> Any:
         previous = tf.gather(b.ids, tf.maximum(time - 1, 0), axis=2)
-        log_probs, (hidden, memory) = step(previous, b.state)
-        if prefixes is not None:
-            log_probs = tf.cond(
-                time < tf.shape(b.prefixes)[1],
-                lambda: _only_prefix(log_probs, b.prefixes, time),
-                lambda: log_probs,
-            )
-        vocab_size = tf.shape(log_probs)[2]
-        time = time + 1
-
-        totals = b.log_probs[:, :, None] + log_probs
-        if choose:
-            totals, flat = choose(totals, (hidden, memory), candidates)
+        alive = Alive(b.log_probs > MINUS_INFINITY / 2) if prune else None
+        if alive:
+            totals, origins, tokens, hidden = expand_alive(alive, previous, time, b)
         else:
-            totals, flat = best_continuations(totals, candidates)
-        origins, tokens = flat // vocab_size, flat % vocab_size
+            totals, origins, tokens, hidden = expand(previous, time, b)
+        time = time + 1
         ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
         ends = tf.equal(tokens, eos_id)
 
         _, best = tf.math.top_k(tf.where(ends, -tf.shape(totals)[1], _places(totals)), beam_size)
         log_probs = tf.gather(tf.where(ends, MINUS_INFINITY, totals), best, batch_dims=1)
         best_origins = tf.gather(origins, best, batch_dims=1)
-        hidden = tf.nest.map_structure(
-            lambda tensor: tf.gather(tensor, best_origins, batch_dims=1), hidden
-        )
+        if alive:
+            hidden = alive.unpack(hidden, best_origins)
+            least = tf.reduce_max(log_probs, axis=1, keepdims=True) - prune
+            log_probs = tf.where(log_probs < least, MINUS_INFINITY, log_probs)
+        else:
+            hidden = tf.nest.map_structure(
+                lambda tensor: tf.gather(tensor, best_origins, batch_dims=1), hidden
+            )
         possible = ends & (totals > MINUS_INFINITY / 2)
         finished = _best_of(
             b.finished,
@@ -142,11 +142,47 @@ def beam_search(
         )
         new_ids = tf.gather(ids, best, batch_dims=1)
         beams = b._replace(
-            state=(hidden, memory), ids=new_ids, log_probs=log_probs, finished=finished
+            state=(hidden, b.state[1]), ids=new_ids, log_probs=log_probs, finished=finished
         )
         done = _settled(beams, penalty, wanted) | (time >= b.max_lengths)
         return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
                                lambda: (beams, results)))  # fmt: skip
+
+    def stepped(
+        ids: tf.Tensor, state: Any, own: tf.Tensor, time: tf.Tensor
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns log probabilities, those of the prefixes `[b, P]` alone, and hidden states."""
+        log_probs, (hidden, _) = step(ids, state)
+        if prefixes is not None:
+            log_probs = tf.cond(
+                time < tf.shape(own)[1],
+                lambda: _only_prefix(log_probs, own, time),
+                lambda: log_probs,
+            )
+        return log_probs, hidden
+
+    def expand(previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
+        """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
+        log_probs, hidden = stepped(previous, b.state, b.prefixes, time)
+        totals, vocab_size = b.log_probs[:, :, None] + log_probs, tf.shape(log_probs)[2]
+        if choose:
+            totals, flat = choose(totals, (hidden, b.state[1]), candidates)
+        else:
+            totals, flat = best_continuations(totals, candidates)
+        return totals, flat // vocab_size, flat % vocab_size, hidden
+
+    def expand_alive(alive: Alive, previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
+        """Does so for those alive; hidden states are packed. The best are some of each one's."""
+        hidden, memory = b.state
+        state = alive.pack(hidden), alive.share(memory)
+        log_probs, hidden = stepped(alive.pack(previous), state, alive.share(b.prefixes), time)
+        each = min(candidates, log_probs.shape[2] or candidates)
+        values, tokens = best_continuations(log_probs, each)  # [R, C]
+        values, tokens = alive.unpack((values[:, None], tokens[:, None]))  # [b, K, C]
+        totals = tf.where(alive.alive[..., None], b.log_probs[..., None] + values, MINUS_INFINITY)
+        totals, flat = tf.math.top_k(tf.reshape(totals, [-1, beam_size * each]), candidates)
+        tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * each]), flat, batch_dims=1)
+        return totals, flat // each, tokens, hidden
 
     def leave(beams: _Beams, results: Hypotheses, done: tf.Tensor) -> tuple[_Beams, Hypotheses]:
         rows = tf.boolean_mask(beams.rows, done)[:, None]

@@ -16,8 +16,6 @@ import tensorflow as tf
 from dtmt_tf.config import EOS_ID, PAD_ID
 from dtmt_tf.decoding.beam_search import CHUNK, MINUS_INFINITY, Step
 
-WIDTHS = 8 * CHUNK  # lists are padded to multiples of it
-
 
 class Few(NamedTuple):
     """The words that a batch of sentences is translated by."""
@@ -63,11 +61,14 @@ class Shortlist:
         self.always = np.zeros(size, bool)
         self.always[[*always.tolist(), EOS_ID]] = True
 
-    def __call__(self, source_ids: tf.Tensor, prefixes: tf.Tensor | None = None) -> Few:
+    def __call__(
+        self, source_ids: tf.Tensor, beam_size: int, prefixes: tf.Tensor | None = None
+    ) -> Few:
         """Returns the words of a batch, and which of them are each sentence's.
 
         Args:
             source_ids: `[B, S]`, padded with 0.
+            beam_size: Hypotheses of each sentence, K.
             prefixes: What translations begin with, `[B, P]`, padded with 0, if anything.
         """
         batch = tf.shape(source_ids)[0]
@@ -84,6 +85,7 @@ class Shortlist:
         there = tf.where(tf.reduce_any(allowed, axis=0) | (tf.range(self.size) < EOS_ID))
         words = tf.cast(there[:, 0], tf.int32)
         places = tf.scatter_nd(there, tf.range(tf.size(words)), [self.size])
-        words = tf.pad(words, [[0, -tf.size(words) % WIDTHS]], constant_values=PAD_ID)
+        size = tf.maximum(-(-tf.size(words) // CHUNK), 2 * beam_size) * CHUNK  # see `beam_search`
+        words = tf.pad(words, [[0, size - tf.size(words)]], constant_values=PAD_ID)
         forbidden = tf.where(tf.gather(allowed, words, axis=1), 0.0, MINUS_INFINITY)
         return Few(words, forbidden, places)

@@ -74,7 +74,7 @@ def make_search(
             own = None if prefixes is None else tf.gather(prefixes, rows)
             if shortlist is None or among is None:
                 return found(normalised(decode_step), encode(sources), max_lengths, own)
-            few = shortlist(sources, own)
+            few = shortlist(sources, decoding.beam_size, own)
             with among(few.words):
                 hypotheses = found(
                     few.step(decode_step),
@@ -97,6 +97,7 @@ def make_search(
                 eos_id=eos_id,
                 prefixes=own,
                 wanted=wanted,
+                prune=decoding.prune,
             )
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)

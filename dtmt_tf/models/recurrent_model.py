@@ -111,8 +111,9 @@ class RecurrentModel(TranslationModel):
         """See the base class."""
         hidden, memory = state
         position = hidden["position"]
-        embedded = self.target_embedding(ids, position - 1)
-        embedded = ops.where((position > 0)[..., None], embedded, 0.0)
+        now = position[:1, :1]  # that of all hypotheses
+        embedded = self.target_embedding(ids, now - 1)
+        embedded = ops.where((now > 0)[..., None], embedded, 0.0)
         batch, beams = ops.shape(ids)
 
         def rows(tensor: Any) -> Any:  # [B, K, F] -> [B * K, F]

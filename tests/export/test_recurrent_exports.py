@@ -47,7 +47,7 @@ with CSession(sys.argv[2]) as session:
 def test_the_c_session_searches_as_python_does(tmp_path):
     """One SavedModel with a function for each kind."""
     vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=60))
-    size, decoding = vocabulary.source.size, DecodingConfig(beam_size=3, extra_length=5)
+    size = vocabulary.source.size
     module = tf.Module()
     module.tokenizers = [vocabulary.source.tokenizer, vocabulary.target.tokenizer]
     module.weights = []
@@ -64,6 +64,8 @@ def test_the_c_session_searches_as_python_does(tmp_path):
         module.weights += [variable.value for variable in model.variables]
         few = Shortlist(np.full([size, 1], 3), np.arange(2, size, 2), size)
         shortlist = few if kind in ("lau", "biarn") else None
+        prune = 2.0 if shortlist else 0.0
+        decoding = DecodingConfig(beam_size=3, extra_length=5, prune=prune)
         endpoints = Endpoints(model, vocabulary, decoding, 20, "de", shortlist=shortlist)
         function = tf.function(endpoints.translate_nbest, autograph=False)
         functions[kind] = function.get_concrete_function(tf.TensorSpec([None], tf.string, "text"))
