@@ -103,7 +103,8 @@ class Stages:
 
     def _check(self) -> None:
         """Sees to it that the folder is that of these stages."""
-        if not self._noted and (self.folder / "train" / "experiment.json").exists():
+        trained = (self.folder / "train" / "experiment.json").exists()
+        if trained and not self.record.parent.exists():
             raise UserError(
                 f"{self.folder} holds a run that was made otherwise. Choose another --name."
             )

@@ -136,3 +136,7 @@ def test_folders_of_others_and_damaged_records_are_named(workshop):
         with pytest.raises(UserError, match="stages.json is damaged.*Remove it"):
             stages_of(workshop)
     assert len(workshop.calls) == 3
+    record.unlink()  # as is advised, though the last stage has made the run
+    (workshop.folder / "run" / "train").mkdir()
+    (workshop.folder / "run" / "train" / "experiment.json").write_text("{}")
+    assert stages_of(workshop).run() == 0
