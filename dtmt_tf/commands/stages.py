@@ -44,7 +44,7 @@ class Stages:
     """Stages whose last one makes the run in a folder.
 
     A file in the folder notes the commands and which of them are done. What is noted as done is not
-    run again, unless what it made is gone.
+    run again, unless what it made is gone, and may not change. What is to come may.
 
     Args:
         stages: The stages in order.
@@ -108,19 +108,21 @@ class Stages:
             raise UserError(
                 f"{self.folder} holds a run that was made otherwise. Choose another --name."
             )
-        if not self._noted:
-            self._noted = [{"words": list(stage.words), "done": False} for stage in self.stages]
-            self._write()
-        before = [shlex.join(entry["words"]) for entry in self._noted]
+        before = [shlex.join(entry["words"]) for entry in self._noted if entry["done"]]
         now = [shlex.join(stage.words) for stage in self.stages]
         for number, (was, would_be) in enumerate(zip_longest(before, now), 1):
-            if was != would_be:
+            if was not in (None, would_be):
                 raise UserError(
                     f"{self.folder} was begun by another command. Its stage {number} was\n"
-                    f"  dtmt {was}\nand would be\n  dtmt {would_be}\n"
+                    f"  dtmt {was}\nand would be\n  {f'dtmt {would_be}' if would_be else 'none'}\n"
                     f"Choose another --name, or remove {self.record}: then all stages are run "
                     "again, each with what there is."
                 )
+        self._noted = [
+            {"words": list(stage.words), "done": number < len(before)}
+            for number, stage in enumerate(self.stages)
+        ]
+        self._write()
 
     def _head(self, number: int) -> str:
         return f"Stage {number + 1} of {len(self.stages)}: {self.stages[number].title}"

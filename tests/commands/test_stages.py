@@ -112,10 +112,18 @@ def test_other_stages_are_refused_in_a_folder_that_was_begun(workshop):
         stages_of(workshop, words=("c", "a")).run()
     shorter = stages_of(workshop)
     shorter.stages = shorter.stages[:2]
-    with pytest.raises(UserError, match="begun by another command"):
+    with pytest.raises(UserError, match="stage 3 was\n.*\nand would be\n  none"):
         shorter.run()
     assert "(done)" not in stages_of(workshop, words=("c", "a")).listed().splitlines()[4]
     assert len(workshop.calls) == 3
+
+
+def test_what_is_to_come_may_change(workshop):
+    workshop.kills.append(("c", 0))
+    assert stages_of(workshop).run() == 143
+    assert stages_of(workshop, words=("d", "a")).run() == 0
+    assert workshop.calls == ["a", "b", "c", "d"]
+    assert (workshop.folder / "d").read_text() == "a!!\nd!\n"
 
 
 def test_folders_of_others_and_damaged_records_are_named(workshop):
