@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BARS = 40
+THOUSANDS = "{x:,.0f}"  # how a count is written
 MOST = 0.995  # of the lines are drawn at their length; longer ones share the last bar
 
 
@@ -108,6 +109,8 @@ def lengths(by_side: Mapping[str, npt.NDArray[np.int32]]) -> Figure:
         shown = np.minimum(values, edges[-1] - 0.1)
         axes.hist(shown, edges, histtype="stepfilled", alpha=0.25, color=colour)
         axes.hist(shown, edges, histtype="step", lw=1.4, color=colour, label=name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_formatter(THOUSANDS)
     axes.set_xlabel("length", color=INK)
     axes.set_ylabel("lines", color=INK)
     legend(axes)
@@ -123,7 +126,7 @@ def ratios(values: npt.NDArray[np.float64], usual: float, limit: float) -> Figur
     shown = np.clip(np.log2(values / usual), -width, width)
     axes.hist(shown, edges, color=COLOURS[0], rwidth=0.9, log=True)
     axes.minorticks_off()
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(THOUSANDS)
     for end in (-1, 1):
         axes.axvline(end * np.log2(limit), color=COLOURS[1], ls=":", lw=1.6)
     ticks = np.arange(-int(width), int(width) + 1)
