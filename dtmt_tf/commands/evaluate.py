@@ -38,6 +38,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the scores to this file"
     )
+    parser.add_argument(
+        "--comet",
+        metavar="MODEL",
+        help="of a run or of one file with its --sources, also COMET by this model, such as "
+        "Unbabel/wmt22-comet-da, or the path of a checkpoint; needs pip install unbabel-comet",
+    )
     group = parser.add_argument_group("files instead of a run")
     group.add_argument(
         "--references",
@@ -70,7 +76,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "most from the baseline's, side by side; its name ends in .html",
     )
     group.add_argument(
-        "--sources", type=Path, metavar="FILE", help="the source text, to be shown on the page"
+        "--sources", type=Path, metavar="FILE", help="the source text, for --page and --comet"
     )
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
@@ -90,6 +96,7 @@ def _files(args: argparse.Namespace) -> Any:
     """Scores or compares files, prints that, and returns it."""
     from dtmt_tf.evaluation import compare_systems, format_comparison, format_means, format_scores
     from dtmt_tf.evaluation import score_hypotheses as score
+    from dtmt_tf.evaluation.comet import with_comet
 
     _check_files(args)
     sources = lines.read_text(args.sources) if args.sources else []
@@ -106,7 +113,11 @@ def _files(args: argparse.Namespace) -> Any:
             if args.page:
                 _write_page(args, found[-1], systems, references, sources)
         else:
-            found.append(score(next(iter(systems.values())), *references, full=True, **how))
+            (hypotheses,) = systems.values()
+            found.append(score(hypotheses, *references, full=True, **how))
+            if args.comet:
+                facts = args.comet, sources, hypotheses, references[0]
+                found[-1] = with_comet(found[-1], *facts)
             print(format_scores(found[-1]))
     if len(found) == 1:
         return found[0]
@@ -147,6 +158,7 @@ def _write_page(
 def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_means, format_scores
+    from dtmt_tf.evaluation.comet import with_comet
     from dtmt_tf.runs import Run, evaluate
 
     if args.page or args.sources:
@@ -163,6 +175,10 @@ def _splits(args: argparse.Namespace) -> Any:
         if len(args.split) > 1:
             print(f"{chr(10) * bool(found)}{split}")
         found.append(evaluate(run, split))
+        if args.comet:
+            sources, references = run.corpus.lines(split)
+            translations = lines.read_text(run.work / f"{split}.txt")
+            found[-1] = with_comet(found[-1], args.comet, sources, translations, references)
         print(format_scores(found[-1]))
         print(f"\nTranslations: {run.work / (split + '.txt')}")
     if len(found) == 1:
@@ -186,8 +202,10 @@ def _check_files(args: argparse.Namespace) -> None:
         raise UserError("Each test set should have the same number of --hypotheses.")
     if args.page and (len(args.hypotheses) > 1 or len(args.hypotheses[0]) < 2):
         raise UserError("--page compares two or more --hypotheses on one test set.")
-    if args.sources and not args.page:
-        raise UserError("--sources goes with --page.")
+    if args.sources and not (args.page or args.comet):
+        raise UserError("--sources goes with --page or --comet.")
+    if args.comet and (len(args.hypotheses) > 1 or len(args.hypotheses[0]) > 1 or not args.sources):
+        raise UserError("--comet scores one file of --hypotheses, with its --sources.")
     if args.page and args.page.suffix != ".html":
         raise UserError(f"{args.page}: a page's name ends in .html.")
     for option in ("references", "hypotheses"):

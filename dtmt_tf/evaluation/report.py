@@ -69,6 +69,9 @@ def format_scores(scores: Scores) -> str:
     if scores.ter is not None and scores.ter_signature is not None:
         lines += [f"TER          {scores.ter:.2f} (lower is better)", *intervals.get("ter", [])]
         lines += _signature_lines(scores.ter_signature)
+    if scores.comet is not None:
+        lines += [f"COMET        {scores.comet:.2f}", *intervals.get("comet", [])]
+        lines.append(f"  model      {scores.comet_model}")
     if scores.exact_match is not None:
         lines += [f"exact match  {scores.exact_match:.2f}%", *intervals.get("exact_match", [])]
     if intervals:

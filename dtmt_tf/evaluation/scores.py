@@ -43,6 +43,8 @@ class Scores:
         num_sentences: Number of hypotheses scored.
         ter: Translation edit rate, in percent, 0 or more; lower is better. `None` if not asked.
         ter_signature: sacreBLEU's signature of it.
+        comet: 100 times COMET, about 0 to 100; see `comet`. `None` if not asked.
+        comet_model: Name of its model.
         intervals: Low and high end of the 95 % bootstrap interval of each score, by its name
             here; empty if not asked.
     """
@@ -59,6 +61,8 @@ class Scores:
     num_sentences: int
     ter: float | None = None
     ter_signature: str | None = None
+    comet: float | None = None
+    comet_model: str | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
