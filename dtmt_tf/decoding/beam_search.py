@@ -164,6 +164,7 @@ def beam_search(
     def expand(previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
         """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
         log_probs, hidden = stepped(previous, b.state, b.prefixes, time)
+        log_probs.set_shape([None, beam_size, None])  # 1 and an unknown number would not be 1
         totals, vocab_size = b.log_probs[:, :, None] + log_probs, tf.shape(log_probs)[2]
         if choose:
             totals, flat = choose(totals, (hidden, b.state[1]), candidates)
