@@ -339,9 +339,15 @@ class DecodingConfig(Section):
 
 @dataclass(frozen=True)
 class ExportConfig(Section):
-    """What a request to an exported model may ask for at most."""
+    """What an exported model keeps of its weights, and what a request may ask of it at most."""
 
     section = "export"
+
+    quantize: str = setting(
+        "none",
+        "type in which an export keeps its matrices; it computes in float32",
+        choices=("none", "bfloat16", "int8"),
+    )
 
     max_lines: int = setting(128, "lines of a request", at_least=1)
     max_bytes: int = setting(10_000, "bytes of a line", at_least=1)

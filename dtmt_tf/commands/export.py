@@ -17,9 +17,16 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "saved_models/<task>/<name>/<version>/. The version is the next free number. It is "
         "published if it translates the run's samples well enough in a fresh process.",
         "dtmt export --task multi30k_ende",
+        "dtmt export --task multi30k_ende --quantize int8",
     )
     common.add_set(
         parser, "change decoding.*, export.*, evaluation.*, training.average* or data.extra_tests"
+    )
+    parser.add_argument(
+        "--quantize",
+        choices=("bfloat16", "int8"),
+        help="keep matrices in half or a quarter of their size, as --set export.quantize does; "
+        "SERVING.md says what that costs",
     )
     parser.add_argument(
         "--min-bleu",
@@ -36,6 +43,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.min_bleu is not None and not 0 <= args.min_bleu <= 100:
         raise UserError(f"--min-bleu should be from 0 to 100. Received: {args.min_bleu}.")
+    if args.quantize:
+        args.set = [*args.set, f"export.quantize={args.quantize}"]
     startup.start_tensorflow()
 
     from dtmt_tf.runs import Run, publish

@@ -11,6 +11,7 @@ from dtmt_tf.cells import products_in
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
 from dtmt_tf.decoding import Hypotheses, Shortlist, by_length, longest_hypotheses, make_search
 from dtmt_tf.export.limits import described, limit_parts, limit_tokens
+from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
@@ -35,7 +36,8 @@ class Endpoints:
         decoding: Beam search.
         longest: Most sub-words of a part, <eos> included.
         target_language: Decides whether parts are joined with a blank.
-        limits: What a request may ask for at most; anything by default.
+        limits: How weights are kept, and what a request may ask for at most; by default as they
+            are, and anything.
         dictionary: Translations of words, for `decoding.replace_unknown`.
         shortlist: The target words that a search tries; all by default.
     """
@@ -58,6 +60,7 @@ class Endpoints:
         self.longest = longest
         self.most = READ * longest
         self.limits = limits
+        self.stored = StoredWeights(model, limits.quantize if limits else "none")
         self.unknown = UnknownWords(dictionary or {}) if decoding.replace_unknown else None
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
@@ -67,7 +70,7 @@ class Endpoints:
         )
 
         def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:
-            with products_in(decoding.precision, model.trainable_variables):
+            with self.stored.read(), products_in(decoding.precision, model.trainable_variables):
                 return search(source, prefixes, wanted)
 
         # one graph for all signatures that search
@@ -81,6 +84,7 @@ class Endpoints:
         """Returns the limits that a user should know, in words where a number does not do."""
         return {
             **(described(self.limits) if self.limits else {}),
+            **self.stored.described(),
             "longest_part": self.longest,
             "longer_texts": "translate, translate_nbest and complete cut them at sentence ends, "
             "else clause ends, blanks, anywhere, and join the translations; align reads the first "
@@ -145,13 +149,14 @@ class Endpoints:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
             return -tf.reduce_sum(tf.where(ids > PAD_ID, losses, 0.0), axis=1)
 
-        log_probabilities = by_length(
-            sums,
-            tf.maximum(source_length, tokens),
-            self.decoding.batch_size,
-            tf.TensorSpec([None], tf.float32),
-            SCORED,
-        )
+        with self.stored.read():
+            log_probabilities = by_length(
+                sums,
+                tf.maximum(source_length, tokens),
+                self.decoding.batch_size,
+                tf.TensorSpec([None], tf.float32),
+                SCORED,
+            )
         return {"log_probability": log_probabilities, "tokens": tokens}
 
     def complete(self, source: tf.Tensor, prefix: tf.Tensor) -> Tensors:
@@ -243,13 +248,14 @@ class Endpoints:
             attention = tf.where(there[..., None], attention, 0.0)
             return tf.pad(attention, [[0, 0], [0, size - t], [0, width - s]])
 
-        return by_length(
-            attend,
-            tf.maximum(source_length, length) ** 2,
-            self.decoding.batch_size,
-            tf.TensorSpec([None, None, None], tf.float32),
-            ALIGNED,
-        )
+        with self.stored.read():
+            return by_length(
+                attend,
+                tf.maximum(source_length, length) ** 2,
+                self.decoding.batch_size,
+                tf.TensorSpec([None, None, None], tf.float32),
+                ALIGNED,
+            )
 
     def _replacements(
         self,

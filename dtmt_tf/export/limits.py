@@ -74,8 +74,9 @@ def limit_tokens(limits: ExportConfig, ids: tf.Tensor, tokens: tf.Tensor) -> tf.
 
 
 def described(limits: ExportConfig) -> dict[str, int]:
-    """Returns the limits by name."""
-    return {item.name: getattr(limits, item.name) for item in fields(limits)}
+    """Returns the limits by name; they are the settings that are numbers."""
+    values = {item.name: getattr(limits, item.name) for item in fields(limits)}
+    return {name: value for name, value in values.items() if isinstance(value, int)}
 
 
 def _at_most(limits: ExportConfig, name: str, message: str, value: tf.Tensor) -> tf.Operation:

@@ -25,7 +25,7 @@ def export_saved_model(
     """Writes a SavedModel with the search and the sub-words inside.
 
     Args:
-        endpoints: What it answers, see `SIGNATURES`; the weights are copied.
+        endpoints: What it answers, see `SIGNATURES`; the weights are copied, as it stores them.
         folder: Where to.
         card: What `info` answers.
         warmup: Requests that a server replays when it loads the model.
@@ -42,7 +42,7 @@ def export_saved_model(
         "info": lambda text: {"info": tf.fill(tf.shape(text), answer)},
     }
     module = tf.Module()
-    module.weights = [variable.value for variable in endpoints.model.variables]
+    module.weights = endpoints.stored.variables
     module.tokenizers = [side.tokenizer for side in (endpoints.source, endpoints.target)]
     module.unknown = endpoints.unknown.table if endpoints.unknown else None
     module.steps = Steps(endpoints)

@@ -37,7 +37,8 @@ class Steps(tf.Module):
         nests: list[Any] = []  # how the model nests hidden and memory
 
         def encode(source_ids: tf.Tensor) -> Any:
-            state = model.encode(source_ids)
+            with endpoints.stored.read():
+                state = model.encode(source_ids)
             nests[:] = state
             return tuple(tuple(tf.nest.flatten(part)) for part in state)
 
@@ -47,7 +48,8 @@ class Steps(tf.Module):
 
         def step(ids: tf.Tensor, state: Any) -> Any:
             packed = [tf.nest.pack_sequence_as(*pair) for pair in zip(nests, state, strict=True)]
-            logits, (new, _) = model.decode_step(ids, tuple(packed))
+            with endpoints.stored.read():
+                logits, (new, _) = model.decode_step(ids, tuple(packed))
             return logits, (tuple(tf.nest.flatten(new)), state[1])
 
         specs = tuple(map(_hypotheses, hidden)), tuple(map(_sentences, memory))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
 from dtmt_tf.decoding import Shortlist
 from dtmt_tf.export import Endpoints
 from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
@@ -45,7 +45,7 @@ with CSession(sys.argv[2]) as session:
 
 
 def test_the_c_session_searches_as_python_does(tmp_path):
-    """One SavedModel with a function for each kind."""
+    """One SavedModel with a function for each kind, one of them with weights in int8."""
     vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=60))
     size = vocabulary.source.size
     module = tf.Module()
@@ -61,12 +61,13 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     }
     models["ensemble"] = Ensemble([models.pop(kind) for kind in KINDS])
     for kind, model in models.items():
-        module.weights += [variable.value for variable in model.variables]
         few = Shortlist(np.full([size, 1], 3), np.arange(2, size, 2), size)
         shortlist = few if kind in ("lau", "biarn") else None
         prune = 2.0 if shortlist else 0.0
         decoding = DecodingConfig(beam_size=3, extra_length=5, prune=prune)
-        endpoints = Endpoints(model, vocabulary, decoding, 20, "de", shortlist=shortlist)
+        limits = ExportConfig("int8" if kind == "lau" else "none")
+        endpoints = Endpoints(model, vocabulary, decoding, 20, "de", limits, shortlist=shortlist)
+        module.weights += endpoints.stored.variables
         function = tf.function(endpoints.translate_nbest, autograph=False)
         functions[kind] = function.get_concrete_function(tf.TensorSpec([None], tf.string, "text"))
     tf.saved_model.save(module, str(tmp_path / "1"), functions)
