@@ -26,6 +26,9 @@ function wordsOf(subwords) {
   return words;
 }
 
+/** What a word says, without blanks at its ends. */
+const nameOf = (subwords, word) => word.map((k) => textOf(subwords, k)).join("");
+
 function showAlignment(alignment, translation) {
   $("alignment").hidden = !alignment;
   $("alignment").classList.remove("stale");
@@ -115,8 +118,11 @@ function moveFocus(event, row) {
 /**
  * Lights up sub-words and those on the other side that they were translated from or to.
  *
+ * A source word has the attention that its sub-words have together, a target word the mean of what
+ * its sub-words give.
+ *
  * @param side Where the sub-words stand; without it nothing lights up.
- * @param only The ones to name on the other side; without it the strongest.
+ * @param only The sub-words to name on the other side; without it the words with most attention.
  */
 function highlight(alignment, side, subwords = [], only) {
   const { source, target, attention } = alignment;
@@ -126,10 +132,15 @@ function highlight(alignment, side, subwords = [], only) {
       ? target.map((_, t) => sum(subwords.map((s) => attention[t][s])))
       : source.map((_, s) => sum(subwords.map((t) => attention[t][s])) / (subwords.length || 1));
   const strongest = Math.max(...weights) || 1;
-  const linked = weights
-    .map((_, k) => k)
-    .filter((k) => side && (only ? only.includes(k) : weights[k] >= strongest / 2))
-    .sort((a, b) => weights[b] - weights[a]);
+  const words = (only ? only.map((k) => [k]) : wordsOf(alignment[other])).map((word) => {
+    const total = sum(word.map((k) => weights[k]));
+    return { word, weight: other === "source" ? total : total / word.length };
+  });
+  const most = Math.max(...words.map(({ weight }) => weight));
+  const named = words
+    .filter(({ weight }) => side && weight >= most / 2)
+    .sort((a, b) => b.weight - a.weight);
+  const linked = named.flatMap(({ word }) => word);
   const lit = { [other]: linked, [side]: subwords };
 
   for (const where of ["source", "target"])
@@ -148,11 +159,11 @@ function highlight(alignment, side, subwords = [], only) {
   }
   $("readout").replaceChildren();
   if (side) {
-    const words = subwords.map((k) => textOf(alignment[side], k)).join("");
-    $("readout").append(element("bdi", "", words), side === "source" ? " → " : " ← ");
-    linked.slice(0, 4).forEach((k, number) => {
-      const name = element("bdi", "", textOf(alignment[other], k));
-      $("readout").append(number ? ", " : "", name, ` ${Math.round(100 * weights[k])} %`);
+    const own = element("bdi", "", nameOf(alignment[side], subwords));
+    $("readout").append(own, side === "source" ? " → " : " ← ");
+    named.slice(0, 4).forEach(({ word, weight }, number) => {
+      const name = element("bdi", "", nameOf(alignment[other], word));
+      $("readout").append(number ? ", " : "", name, ` ${Math.round(100 * weight)} %`);
     });
   }
 }

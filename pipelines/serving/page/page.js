@@ -5,6 +5,8 @@
 
 const TYPING_PAUSE = 400; // milliseconds
 const LINES_A_REQUEST = 16;
+const LARGEST_FILE = 2 ** 20; // bytes
+const COPIED = 2000; // milliseconds that the button says so
 
 const $ = (id) => document.getElementById(id);
 
@@ -127,15 +129,18 @@ async function loadDetails(sentence) {
   const signal = start("details");
   const entry = known.get(sentence);
   const { signatures } = card;
-  const load = async (signature, read, show) => {
-    if (signatures[signature] && !entry[signature])
+  const load = async (signature, section, read, show) => {
+    if (signatures[signature] && !entry[signature]) {
+      showWork(section); // in its place, with what it showed before, so that nothing jumps
       entry[signature] = read((await predict(signature, [sentence], signal))[0]);
+    }
+    $(section).ariaBusy = "false";
     show(entry[signature], entry.translation);
   };
   try {
     await Promise.all([
-      load("translate_nbest", readHypotheses, showHypotheses),
-      load("align", readAlignment, showAlignment),
+      load("translate_nbest", "hypotheses", readHypotheses, showHypotheses),
+      load("align", "alignment", readAlignment, showAlignment),
     ]);
   } catch (error) {
     if (!signal.aborted) complain(error);
@@ -170,6 +175,12 @@ function element(name, className, ...children) {
   return result;
 }
 
+function showWork(section) {
+  $(section).hidden = false;
+  $(section).classList.add("stale");
+  $(section).ariaBusy = "true";
+}
+
 function say(text) {
   $("status").textContent = text;
 }
@@ -182,6 +193,7 @@ function complain(error) {
   $("trouble-next").textContent = trouble.next;
   $("trouble").hidden = false;
   card = null; // the server may come back with another model
+  for (const id of ["hypotheses", "alignment"]) $(id).ariaBusy = "false";
   if (trouble.retry) timer = setTimeout(translate, RETRY_PAUSE);
 }
 
@@ -232,15 +244,42 @@ function showSentences(sentences) {
     }
     const text = known.get(sentence)?.translation ?? "…";
     if (lines[k].textContent !== text) lines[k].textContent = text; // the rest is not read out anew
+    markUnsure(lines[k], known.get(sentence)?.translate_nbest);
     lines[k].classList.toggle("shown", k === shown && sentences.length > 1);
   });
   $("translation").classList.remove("stale");
+  $("copy").disabled = !sentences.length;
+  showHint();
   $("sentences").hidden = sentences.length < 2;
   $("position").textContent = `Sentence ${shown + 1} of ${sentences.length}`;
   $("previous").disabled = shown === 0;
   $("next").disabled = shown >= sentences.length - 1;
   if (known.has(sentences[shown])) loadDetails(sentences[shown]);
-  else for (const id of ["hypotheses", "alignment"]) $(id).hidden = true;
+  else if (!sentences.length) for (const id of ["hypotheses", "alignment"]) $(id).hidden = true;
+}
+
+/**
+ * Marks the words of a translation that hypotheses with most of the list's probability do not have.
+ * A translation that is not the first of its list stays as it is.
+ */
+function markUnsure(line, hypotheses) {
+  if (hypotheses?.[0]?.text !== line.textContent || line.querySelector("mark")) return;
+  const odds = hypotheses.map(({ score }) => Math.exp(score - hypotheses[0].score));
+  const segmenter = new Intl.Segmenter($("translation").lang || undefined, { granularity: "word" });
+  const lists = hypotheses.map(({ text }) => [...segmenter.segment(text)]);
+  const holds = lists.map((list) => new Set(list.map(({ segment }) => segment)));
+  const share = (word) => sum(odds.filter((_, k) => holds[k].has(word))) / sum(odds);
+  const parts = lists[0].map(({ segment, isWordLike }) => {
+    if (!isWordLike || share(segment) >= 0.5) return segment;
+    const mark = element("mark", "", segment);
+    mark.title = `${Math.round(100 * share(segment))} % of the best translations have this word`;
+    return mark;
+  });
+  if (parts.some((part) => part instanceof Element)) line.replaceChildren(...parts);
+}
+
+function showHint() {
+  $("unsure-hint").hidden = !$("translation").querySelector("mark");
 }
 
 function goTo(k) {
@@ -259,6 +298,9 @@ function showHypotheses(hypotheses) {
     return element("li", "", words, number);
   });
   $("hypotheses").querySelector("ol").replaceChildren(...items);
+  const line = $("translation").children[shown];
+  if (line) markUnsure(line, hypotheses);
+  showHint();
 }
 
 // ---- What the user does.
@@ -272,6 +314,37 @@ $("source").addEventListener("input", () => {
   timer = setTimeout(translate, TYPING_PAUSE);
 });
 
+/** Takes a text file's lines in place of what is there. */
+async function read(file) {
+  if (!file) return;
+  if (file.size > LARGEST_FILE) {
+    say(`${file.name} is larger than 1 MiB; dtmt client translates it.`);
+    return;
+  }
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    $("source").value = text;
+    $("source").setSelectionRange(0, 0);
+    $("source").dispatchEvent(new Event("input"));
+  } catch {
+    say(`${file.name} is no text in UTF-8.`);
+  }
+}
+
+/** Copies the translations, an empty line for each that is empty. */
+async function copy() {
+  const lines = $("source").value.split("\n");
+  try {
+    const text = lines.map((line) => known.get(line)?.translation ?? "").join("\n");
+    await navigator.clipboard.writeText(text);
+    $("copy").textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren($("translation")); // the browser gives no leave
+    $("copy").textContent = "Press Ctrl+C";
+  }
+  setTimeout(() => ($("copy").textContent = "Copy"), COPIED);
+}
+
 function translateAnew() {
   known.clear();
   translate();
@@ -280,6 +353,18 @@ function translateAnew() {
 $("source").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateAnew();
 });
+$("source").addEventListener("dragover", (event) => event.preventDefault());
+$("source").addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return; // text is dropped as ever
+  event.preventDefault();
+  read(event.dataTransfer.files[0]);
+});
+$("open").addEventListener("click", () => $("file").click());
+$("file").addEventListener("change", () => {
+  read($("file").files[0]);
+  $("file").value = ""; // the same file may be chosen again
+});
+$("copy").addEventListener("click", copy);
 $("translate").addEventListener("click", translateAnew);
 $("again").addEventListener("click", translateAnew);
 $("model").addEventListener("change", changeModel);

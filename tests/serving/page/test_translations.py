@@ -87,7 +87,7 @@ def test_the_strongest_attention_has_the_strongest_colour(visit):
     "side, word, active, others, linked, said",
     [
         ("target", 1, ["Hunde"], [0.05, 0.55, 0.35, 0.03, 0.02], ["dog", "s"],
-         "Hunde \N{LEFTWARDS ARROW} dog 55 %, s 35 %"),
+         "Hunde \N{LEFTWARDS ARROW} dogs 90 %"),
         ("target", 2, ["", "ren", "nen"], [0.13 / 3, 0.05, 0.32 / 3, 2.15 / 3, 0.25 / 3], ["run"],
          "rennen \N{LEFTWARDS ARROW} run 72 %"),
         ("source", 1, ["dog", "s"], [0.07, 0.9, 0.3, 0.08, 0.09, 0.15, 0.02], ["Hunde"],
