@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,16 @@ logger = logging.getLogger(__name__)
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
+_quiet = threading.Lock()  # standard error is caught for one load or warm-up at a time
 _CODES = {code.value[0]: code for code in StatusCode}
 
 
 class ServedModel:
     """A version of a model.
 
-    It runs in TensorFlow's C++ session, as in the server, and has answered the warm-up requests of
-    its default signature; the first request of another one takes seconds. Several threads may call
-    it at once.
+    It runs in TensorFlow's C++ session, as in the server. Once it is made it has answered the
+    warm-up requests of its default signature; the first run of another one takes seconds.
+    Several threads may call it at once.
 
     Args:
         name: The model's name.
@@ -56,10 +57,11 @@ class ServedModel:
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph)  # unlike functions, it knows deadlines
         try:
-            with quiet_stderr(), graph.as_default():
-                loaded = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder))
+            with _quiet, quiet_stderr():
+                with graph.as_default():
+                    loaded = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder))
                 self.signatures = dict(loaded.signature_def)
-                self._warm_up()
+                self._warm_up(lambda signature: signature == DEFAULT)
         except (*FOREIGN, ServingError) as error:
             self._session.close()
             raise UserError(
@@ -96,6 +98,14 @@ class ServedModel:
 
                 self._batchers[key] = Batcher(run, self._batching)
         return self._batchers[key](inputs, seconds)
+
+    def warm_up(self) -> None:
+        """Answers the warm-up requests of the signatures that are not the default."""
+        with _quiet, quiet_stderr():
+            try:
+                self._warm_up(lambda signature: signature != DEFAULT)
+            except (*FOREIGN, ServingError) as error:  # as who asks it will hear; or all is closed
+                logger.debug("%s: a warm-up request failed: %s", self.folder, error)
 
     def retire(self) -> None:
         """Takes no more batches; what runs is answered, and the session goes with the object."""
@@ -144,14 +154,15 @@ class ServedModel:
             raise ServingError(StatusCode.CANCELLED, str(error)) from error
         return {name: np.asarray(value) for name, value in found.items()}
 
-    def _warm_up(self) -> None:
-        """Answers the model's own requests to the default signature, so no user meets it cold."""
+    def _warm_up(self, wanted: Callable[[str], bool]) -> None:
+        """Answers the model's own requests to wanted signatures, so that no user meets it cold."""
         path = self.folder / WARMUP
-        for entry in tf.compat.v1.io.tf_record_iterator(str(path)) if path.exists() else ():
-            request = PredictionLog.FromString(entry).predict_log.request
-            if request.model_spec.signature_name == DEFAULT:
+        for entry in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
+            request = PredictionLog.FromString(entry.numpy()).predict_log.request
+            signature = request.model_spec.signature_name
+            if wanted(signature):
                 inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
-                self._run(DEFAULT, inputs, (), FOREVER_SECONDS)
+                self._run(signature, inputs, (), FOREVER_SECONDS)
 
 
 class Models:
@@ -172,6 +183,7 @@ class Models:
             name: ServedModel(name, latest_version(folder), batching)
             for name, folder in folders.items()
         }
+        _warm_up_beside(self._models.values())
 
     def find(self, name: str, version: int | None = None, label: str = "") -> ServedModel:
         """Returns a model.
@@ -216,14 +228,26 @@ class Models:
                 logger.info("%s: version %d takes the place of %d", name, int(newest.name),
                             old.version)  # fmt: skip
                 old.retire()
+                _warm_up_beside([self._models[name]])
 
     def close(self) -> None:
         """Ends all sessions; what still runs in them fails."""
         for model in self._models.values():
             model.close()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models.values())
+
+
+def _warm_up_beside(models: Iterable[ServedModel]) -> None:
+    """Warms models up while they are served."""
+    waiting = list(models)
+
+    def warm_up() -> None:
+        for model in waiting:
+            model.warm_up()
+
+    threading.Thread(target=warm_up, daemon=True).start()
 
 
 def _first_line(message: str) -> str:

@@ -14,7 +14,9 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from dtmt_tf.commands import serve
 from dtmt_tf.errors import UserError
+from dtmt_tf.export.warmup import write_warmup
 from dtmt_tf.server import Batching, Models, Server
+from dtmt_tf.server.models import ServedModel
 
 
 @pytest.fixture
@@ -89,6 +91,21 @@ def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     models.refresh()
     assert models.find("toy").version == 1
     models.close()
+
+
+def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatch):
+    asked, run = [], ServedModel._run
+    monkeypatch.setattr(ServedModel, "_run", lambda *args: asked.append(args[1]) or run(*args))
+    text = {"text": ["dogs"]}
+    write_warmup(toy / "1", [("batch", text), ("serving_default", text), ("grid", text)])
+    models = Models({"toy": toy})
+    while len(asked) < 3:
+        time.sleep(0.001)
+    assert asked == ["serving_default", "batch", "grid"]
+    models.close()
+    write_warmup(toy / "1", [("serving_default", {"txt": ["dogs"]})])
+    with pytest.raises(UserError, match="toy/1 can not be served"):
+        Models({"toy": toy})
 
 
 def test_a_port_that_is_taken_is_told_with_its_option():
