@@ -344,9 +344,7 @@ class ExportConfig(Section):
     section = "export"
 
     quantize: str = setting(
-        "none",
-        "type in which an export keeps its matrices; it computes in float32",
-        choices=("none", "bfloat16", "int8"),
+        "none", "type that an export keeps matrices in", choices=("none", "bfloat16", "int8")
     )
 
     max_lines: int = setting(128, "lines of a request", at_least=1)
