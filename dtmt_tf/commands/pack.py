@@ -17,8 +17,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "Pack an exported version with its model card and licence into one archive, and name it "
         "in the catalogue beside it, models.json, with its SHA-256. Put both on a server: whoever "
         "sets DTMT_MODELS to the catalogue's address translates with the model by its name.",
-        "dtmt pack saved_models/cldr_ende/demo --name dates_ende --license LICENSE",
-        "dtmt pack saved_models/custom/mine/2 --name mine_ende --license TERMS.txt",
+        "dtmt pack runs/demo --name dates_ende --license LICENSE",
+        "dtmt pack runs/mine/2 --name mine_ende --license TERMS.txt",
     )
     parser.add_argument("folder", type=Path, help="a run's folder, or that of a version")
     parser.add_argument(

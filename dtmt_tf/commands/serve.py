@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "replacement for the server itself, which SERVING.md starts: it is Python, and slower "
         "under load.",
         "dtmt serve saved_models/multi30k_ende/dtmt_tied",
-        "dtmt serve ende=saved_models/custom/a deen=saved_models/custom/b",
+        "dtmt serve ende=runs/a deen=runs/b",
         "dtmt serve --models-config > models.config",
     )
     parser.add_argument(

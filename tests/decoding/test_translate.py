@@ -33,7 +33,7 @@ def subwords():
 class Toy:
     """Reads the source word by word, `stride` words at a time, over and over again."""
 
-    trainable_variables = ()
+    trainable_variables = variables = ()
 
     def __init__(self, table, echo, stride):
         self.table = np.asarray(table, np.float32)  # [V, V] logits of the word at this position

@@ -9,6 +9,7 @@ import tensorflow as tf
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.decoding import Sampling, normalised, sample
 from dtmt_tf.export.steps import Steps
+from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, DTMTConfig, Ensemble, TransformerConfig
 from tests.cells.twin import randomise
 
@@ -32,7 +33,8 @@ def test_samples_over_the_parts_have_the_models_probabilities():
     ])  # fmt: skip
     tokenizer = SimpleNamespace(tokenize=lambda text: tf.RaggedTensor.from_tensor(text[:, None]))
     target = SimpleNamespace(decode=tf.strings.as_string, tokenizer=tokenizer)
-    steps = Steps(SimpleNamespace(model=model, target=target, read=tf.identity))
+    stored = StoredWeights(model)
+    steps = Steps(SimpleNamespace(model=model, target=target, read=tf.identity, stored=stored))
     seeds = tf.reshape(tf.range(12, dtype=tf.int64), [2, 3, 2])
     lengths = tf.constant([7, 4])
     graph = tf.function(

@@ -74,7 +74,7 @@ def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, s
 
 
 def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
-    model = SimpleNamespace(encode=None, decode_step=None)
+    model = SimpleNamespace(encode=None, decode_step=None, variables=())
     (corpus / "words.tsv").write_text("one\teins\n")
     replace = *SMALL, "decoding.replace_unknown=true"
     endpoints = [
@@ -93,7 +93,7 @@ def test_a_shortlist_is_made_of_the_training_pairs(corpus, monkeypatch):
     for side in ("en", "de"):
         (corpus / f"train.{side}").write_text((corpus / f"train.{side}").read_text() * 5)
     run = run_of("custom", corpus, *CORPUS, *SMALL, "decoding.shortlist=2")
-    model = SimpleNamespace(encode=None, decode_step=None, among=None)
+    model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
     assert scoring.endpoints(run, model).decoding.shortlist == 2
     few = scoring.shortlist(run)
     assert few.table.shape == (run.vocabulary.source.size, 2) and few.table.min() >= 1

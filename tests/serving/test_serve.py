@@ -12,6 +12,7 @@ import requests
 from google.protobuf import text_format
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
+from dtmt_tf import startup
 from dtmt_tf.commands import serve
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.warmup import write_warmup
@@ -61,7 +62,8 @@ def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(runs, 
         (["{runs}/task/demo"], "task/demo/2 can not be served"),
     ],
 )
-def test_mistakes_are_told(runs, arguments, words):
+def test_mistakes_are_told(runs, arguments, words, monkeypatch):
+    monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
     with pytest.raises(UserError, match=words):
         serve.command([each.format(runs=runs) for each in arguments])
 
