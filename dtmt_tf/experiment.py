@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import textwrap
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ from dtmt_tf.config import (
 )
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.languages import check_language
-from dtmt_tf.settings import about
+from dtmt_tf.settings import about, as_override
 from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
 
 
@@ -303,6 +304,28 @@ def show(experiment: Experiment, origins: Mapping[str, str]) -> str:
                 lines.append(f"  # {meaning}")
             lines += _entry(item.name, getattr(section, item.name), origins[f"{name}.{item.name}"])
     return "\n".join(lines)
+
+
+def presets(models: Mapping[str, ModelConfig]) -> str:
+    """Returns presets by architecture, each with the settings that are not its defaults."""
+    blocks = []
+    for kind in dict.fromkeys(map(type, models.values())):
+        usual = dataclasses.asdict(kind())
+        head = (kind.__doc__ or kind.__name__).partition("\n")[0].removeprefix("Settings of ")
+        lines = [head[:1].upper() + head[1:]]
+        own = {name: model for name, model in models.items() if type(model) is kind}
+        width = max(map(len, own))
+        for name, model in own.items():
+            changed = {k: v for k, v in dataclasses.asdict(model).items() if v != usual[k]}
+            text = " ".join(f"{key}={as_override(value)}" for key, value in changed.items())
+            lines += textwrap.wrap(
+                text or "the defaults",
+                width=79,
+                initial_indent=f"  {name:<{width}}  ",
+                subsequent_indent=" " * (width + 4),
+            )
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
 def _entry(name: str, value: Any, origin: str) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 
 from dtmt_tf.config import DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import LATER, SECTIONS, defaults, from_dict, show, to_dict
+from dtmt_tf.experiment import LATER, SECTIONS, defaults, from_dict, presets, show, to_dict
 from dtmt_tf.settings import differences
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
@@ -166,6 +166,15 @@ def test_show_lists_every_setting_with_its_origin():
         "  test_source: []  # default",
     ):
         assert line in lines
+
+
+def test_presets_are_listed_with_what_is_not_their_default():
+    models = {"plain": ToyConfig(), "wide_and_long": ToyConfig(units=16, use_layer_norm=False)}
+    assert presets(models).splitlines() == [
+        "An architecture with a setting of every type.",
+        "  plain          the defaults",
+        "  wide_and_long  units=16 use_layer_norm=false",
+    ]
 
 
 def test_show_says_what_each_setting_means_above_it():

@@ -102,7 +102,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.plan_for and args.plan is None:
         parser.error("--plan-for goes with --plan")
 
-    from dtmt_tf.experiment import show
+    from dtmt_tf.experiment import presets, show
     from dtmt_tf.tasks import TASKS
 
     if args.list_tasks:
@@ -117,7 +117,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.models import MODELS
 
     if args.list_models:
-        print("\n".join(MODELS))
+        print(presets(MODELS))
         return 0
     experiment, origins = (own_text if is_own else common).experiment(args)
     if args.show_config:
