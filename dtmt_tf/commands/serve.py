@@ -130,10 +130,12 @@ def _told(models: Models, server: Server) -> str:
         [
             *rows,
             f"REST: {rest}    gRPC: 127.0.0.1:{server.grpc_port}",
-            "For development: it answers this machine alone. SERVING.md starts TensorFlow Serving",
-            "itself, for all else. Ctrl-C ends this server. To ask it:",
-            f'  curl -d \'{{"instances": ["A text."]}}\' {rest}/v1/models/{first}:predict',
-            as_called(f"  dtmt client --rest {rest} --model {first} in.txt -o out.txt"),
+            "For development: it answers this machine alone. SERVING.md starts TensorFlow",
+            "Serving itself, for all else. Ctrl-C ends this server. To ask it:",
+            '  curl -d \'{"instances": ["A text."]}\' \\',
+            f"      {rest}/v1/models/{first}:predict",
+            as_called(f"  dtmt client --rest {rest} --model {first} \\"),
+            "      in.txt -o out.txt",
         ]
     )
 
