@@ -2,7 +2,7 @@
 #
 # train: every command of dtmt. Runs and downloads stay in a folder and a volume of yours:
 #   docker build --target train -t dtmt .
-#   docker run --rm -it --user "$(id -u)" -v "$PWD/saved_models:/work/saved_models" -v dtmt:/cache \
+#   docker run --rm -it --user "$(id -u)" -v "$PWD/saved_models:/dtmt/saved_models" -v dtmt:/cache \
 #       dtmt train --task multi30k_ende
 # For GPUs, which need NVIDIA's container toolkit: build with
 #   --build-arg TENSORFLOW="tensorflow[and-cuda]"
@@ -22,10 +22,10 @@ RUN pip install --no-cache-dir --require-hashes -r python3.12.lock \
 COPY pyproject.toml README.md LICENSE ./
 COPY dtmt_tf dtmt_tf
 # whoever runs it, --user included, may write to both folders
-RUN pip install --no-cache-dir --no-deps . && install -d -m 1777 /cache /work
+RUN pip install --no-cache-dir --no-deps . && install -d -m 1777 /cache /dtmt
 
 ENV HOME=/cache XDG_CACHE_HOME=/cache
-WORKDIR /work
+WORKDIR /dtmt
 USER 65534:65534
 ENTRYPOINT ["dtmt"]
 CMD ["--help"]

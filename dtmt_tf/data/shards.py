@@ -7,9 +7,11 @@ is complete.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -29,6 +31,10 @@ logger = logging.getLogger(__name__)
 
 PAIRS_PER_SHARD = 100_000
 PAIRS_AT_ONCE = 10_000
+AT_RANDOM: Mapping[str, Any] = {  # how a file is opened whose pairs are read one by one
+    "options": "readahead_buffer_size:0,max_parallelism:0",
+    "file_reader_buffer_size": 4096,
+}
 SIDES = ("source", "target")
 TEXTS = ("source_text", "target_text")
 _MANIFEST = "manifest.json"
@@ -259,7 +265,7 @@ class Shards:
         found = []
         for shard, place in zip(shards.tolist(), (rows - starts).tolist(), strict=True):
             if shard not in self._readers:
-                self._readers[shard] = _reader(self._paths[shard])
+                self._readers[shard] = _reader(self._paths[shard], **AT_RANDOM)
             # a range: a list of places would take as long as the shard has pairs
             found += self._readers[shard].read(place, place + 1)
         return found
@@ -287,14 +293,16 @@ def _serialized(example: Example) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
-def _reader(path: Path) -> ArrayRecordReader:
-    return ArrayRecordReader(
-        str(path), options="readahead_buffer_size:0,max_parallelism:0", file_reader_buffer_size=4096
-    )
+def _reader(path: Path, **options: Any) -> ArrayRecordReader:
+    """Opens a shard; one that the system refuses would look empty."""
+    reader = ArrayRecordReader(str(path), **options)
+    if not reader.ok():
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+    return reader
 
 
 def _blocks(path: Path) -> Iterator[tuple[Ids, Ids]]:
-    reader = ArrayRecordReader(str(path))
+    reader = _reader(path)
     size = reader.num_records()
     for start in range(0, size, PAIRS_AT_ONCE):
         yield _parse_ids(reader.read(start, min(start + PAIRS_AT_ONCE, size)))

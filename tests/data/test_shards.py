@@ -77,6 +77,17 @@ def test_any_pairs_are_read_in_the_order_asked_for(tmp_path):
     assert made.ids(rows[:0])[0].flat.tolist() == []
 
 
+def test_a_file_that_the_system_refuses_is_named_and_not_taken_for_an_empty_one(tmp_path):
+    made = make_shards(tmp_path, SOURCE, TARGET)
+    (path,) = tmp_path.rglob("train-00001.array_record")
+    path.unlink()
+    path.mkdir()  # can be opened, not read
+    for read in (lambda: made.ids(np.array([40])), lambda: list(made.blocks())):
+        with pytest.raises(OSError, match="Input/output error.*train-00001.array_record"):
+            read()
+    assert len(made.ids(np.array([29]))[0].flat)  # of the shard before
+
+
 def test_text_of_any_letters_comes_back(tmp_path):
     source, target = ["Äpfel\u2028 ", "\t𝄞"], ["\x01a", "e\u0301"]
     encoders = [lambda texts: [[1]] * len(texts)] * 2
