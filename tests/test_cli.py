@@ -57,7 +57,7 @@ def test_each_command_has_a_door_and_examples_as_it_was_called(dtmt, monkeypatch
     monkeypatch.setenv("COLUMNS", "200")
     code, text, errors = dtmt(name, "--help")
     assert (code, errors) == (0, "")
-    assert text.startswith(f"usage: dtmt {name} [-h]")
+    assert text.startswith(f"usage: dtmt {name} [options]")
     _, examples = re.split("^examples?:$", text, flags=re.MULTILINE)
     assert f"dtmt {name}" in examples
     assert "pipelines/" not in text and ".py" not in text

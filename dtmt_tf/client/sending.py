@@ -15,6 +15,7 @@ from tqdm import tqdm
 from dtmt_tf.client.connections import Connection, TemporaryFailure
 from dtmt_tf.errors import UserError
 from dtmt_tf.resumable_lines import ResumableLines
+from dtmt_tf.terminal import bar_columns
 
 _FIRST_WAIT_SECONDS = 0.25  # before a request is sent again; doubled each time
 _LONGEST_WAIT_SECONDS = 30.0
@@ -156,7 +157,7 @@ def _progress_bar(total: int, done: int) -> tqdm:
         desc="translate",
         unit="line",
         leave=False,
-        ncols=79,
+        ncols=bar_columns(),
         delay=0 if terminal else 20,  # seconds; a log wants few lines
         mininterval=0.2 if terminal else 20,
     )

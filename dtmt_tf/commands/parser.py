@@ -5,37 +5,68 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import textwrap
 from typing import Any, NoReturn
 
 from dtmt_tf.caller import COMPLETING, as_called
+from dtmt_tf.terminal import columns
 
-WIDEST = 80  # columns
+WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")  # of a shell
+EXAMPLES = ("example:", "examples:")
+INDENT = re.compile(r" +(?:\w+ +)?")  # and a name that the line explains
+CONTINUED = re.compile(r" \\\n *")
 
 
 class Formatter(argparse.HelpFormatter):
-    """Fills paragraphs to at most 80 columns; indented lines, such as examples, stay as they are.
+    """Fills paragraphs to the columns there are, 80 at most; examples are command lines.
 
     Commands are shown in the form in which the user called this one.
     """
 
     def __init__(self, prog: str) -> None:
-        columns = min(WIDEST, shutil.get_terminal_size().columns)
-        super().__init__(prog, width=columns - 2)
+        super().__init__(f"{prog} [options]", width=columns() - 2)
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        """Names what has to be given; the options follow below, each with its meaning."""
+        one_of = {id(each) for group in groups if group.required for each in group._group_actions}
+        named = [
+            action
+            for action in actions
+            if action.required or not action.option_strings or id(action) in one_of
+        ]
+        super().add_usage(usage, named, groups, prefix)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(
-            line if line.startswith(" ") else _wrapped(line, width)
-            for line in as_called(text).split("\n")
-        )
+        fill = _continued if text.startswith(EXAMPLES) else _wrapped
+        return "\n".join(fill(line, width) for line in as_called(text).split("\n"))
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _wrapped(as_called(text), width).split("\n")
 
 
 def _wrapped(text: str, width: int) -> str:
-    return textwrap.fill(text, width, break_on_hyphens=False)
+    indent = INDENT.match(text)
+    hanging = " " * len(indent[0]) if indent else ""
+    return textwrap.fill(text, width, break_on_hyphens=False, subsequent_indent=hanging)
+
+
+def _continued(line: str, width: int) -> str:
+    """Breaks a command line that is too long between its words, as a shell takes it."""
+    if len(line) <= width + 2:
+        return line
+    parts: list[list[str]] = [[]]  # a command and its arguments, then each option with its values
+    for word in WORD.findall(line):
+        if word.startswith(("-", "<", ">", "|")):
+            parts.append([])
+        parts[-1].append(word)
+    lines = [" "]
+    for words in parts:
+        whole = len(" ".join(words)) <= width - 6  # together, if they fit into a line
+        for part in [" ".join(words)] if whole else words:
+            if len(f"{lines[-1]} {part} \\") > width + 2 and lines[-1].strip():
+                lines.append("     ")
+            lines[-1] += f" {part}"
+    return " \\\n".join(lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,11 +79,11 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: str, description: str, *examples: str) -> None:
-        title = "example:" if len(examples) == 1 else "examples:"
+        title = EXAMPLES[len(examples) > 1]
         super().__init__(
             prog=as_called(command),
             description=description,
-            epilog="\n".join([title, *(f"  {line}" for line in examples)]),
+            epilog=CONTINUED.sub(" ", "\n".join([title, *(f"  {line}" for line in examples)])),
             formatter_class=Formatter,
         )
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
-from dtmt_tf.commands.parser import WIDEST, Parser
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
+from dtmt_tf.terminal import columns
 
 if TYPE_CHECKING:
     from dtmt_tf.text import Subwords
@@ -147,7 +148,7 @@ def format_facts(found: dict[str, Any]) -> str:
     rows += [("cut", " ".join(pieces)) for pieces in found.get("sentences", {}).values()]
     return "\n".join(
         textwrap.fill(
-            value, WIDEST, initial_indent=f"  {title:<8} ", subsequent_indent=" " * 11,
+            value, columns(), initial_indent=f"  {title:<8} ", subsequent_indent=" " * 11,
             break_long_words=False, break_on_hyphens=False,
         )
         for title, value in rows

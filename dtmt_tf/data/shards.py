@@ -25,6 +25,7 @@ from tqdm import tqdm
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import clear_leftovers, locked, write_atomically
+from dtmt_tf.terminal import bar_columns
 from dtmt_tf.text import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -168,8 +169,8 @@ def write_shards(preparation: Preparation, shards: Sequence[int]) -> None:
     """Writes shards one after the other, with a progress bar."""
     done = (preparation.num_shards - len(shards)) * PAIRS_PER_SHARD
     total = preparation.num_pairs
-    with tqdm(total=total, initial=min(done, total), desc="prepare", ncols=79, mininterval=0.5,
-              unit="pair", unit_scale=True) as bar:  # fmt: skip
+    with tqdm(total=total, initial=min(done, total), desc="prepare", ncols=bar_columns(),
+              mininterval=0.5, unit="pair", unit_scale=True) as bar:  # fmt: skip
         for shard in shards:
             end = min(bar.n + PAIRS_PER_SHARD, total)
 

@@ -19,6 +19,7 @@ from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.shortlist import Shortlist
 from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
+from dtmt_tf.terminal import bar_columns
 
 Search = Callable[..., Hypotheses]
 Asked = TypeVar("Asked")
@@ -165,7 +166,7 @@ def progress_bar(total: int | None, text: str, done: int = 0) -> tqdm:
         unit="line",
         disable=not text,
         leave=False,
-        ncols=79,
+        ncols=bar_columns(),
         mininterval=0.2 if sys.stderr.isatty() else 20.0,  # seconds; a log wants few lines
     )
 

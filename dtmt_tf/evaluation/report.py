@@ -10,8 +10,7 @@ from typing import Any
 
 from dtmt_tf.evaluation.scores import SAMPLES, SEED, MetricScore, Scores, SystemScore
 from dtmt_tf.files import write_atomically
-
-_COLUMNS = 80
+from dtmt_tf.terminal import columns
 
 
 def write_json(path: str | os.PathLike[str], scores: Any) -> None:
@@ -111,7 +110,7 @@ def by_metric(systems: Sequence[SystemScore]) -> dict[str, list[MetricScore]]:
 def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]) -> str:
     headings = (metric, "change", "mean and 95% interval", "p-value")
     widths = (8, 9, 24, 11)
-    name_width = min(max(map(len, ("system", *names))), _COLUMNS - sum(widths))
+    name_width = min(max(map(len, ("system", *names))), columns() - sum(widths))
     lines = ["system".ljust(name_width) + _row(headings, widths)]
     lines.append("-" * len(lines[0]))
     for name, found in zip(names, scores, strict=True):
@@ -154,7 +153,7 @@ def _signature_lines(signature: str) -> list[str]:
     first_indent, next_indent = "  signature  ", " " * 13
     lines = [first_indent]
     for field in signature.replace("|", "|\n").split("\n"):
-        if len(lines[-1]) + len(field) > _COLUMNS and lines[-1].strip() != "signature":
+        if len(lines[-1]) + len(field) > columns() and lines[-1].strip() != "signature":
             lines.append(next_indent)
         lines[-1] += field
     return lines

@@ -16,6 +16,7 @@ from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, processes, random_ids
 from dtmt_tf.planning.dry_run import LENGTH, batches_an_update, described
 from dtmt_tf.planning.rough import product_rate, rough, words_of
+from dtmt_tf.terminal import bar_columns
 
 UPDATES = 3  # measured of each length; the first makes the graph, too
 LONG = 20.0  # seconds of an update after which a third is not waited for
@@ -103,7 +104,7 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     model: Any = step.model
     found = []
     lengths = sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True)
-    with tqdm(total=UPDATES * len(lengths), unit="update", leave=False, ncols=79) as bar:
+    with tqdm(total=UPDATES * len(lengths), unit="update", leave=False, ncols=bar_columns()) as bar:
         for length in lengths:
             sentences = data.batch_size(length)
             bar.set_description(f"measure {sentences:,} x {length}")

@@ -20,6 +20,7 @@ from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.settings import differences
+from dtmt_tf.terminal import bar_columns
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
@@ -32,6 +33,7 @@ from dtmt_tf.training.validator import Validator
 
 logger = logging.getLogger(__name__)
 
+ROOMY = 72  # columns of a bar that also shows the learning rate
 LOWER_RATE = 0.5  # after `max_bad_steps`
 SMALLER = (
     "Halve data.max_tokens_per_batch (or data.sentences_per_batch, if that is set) and double "
@@ -208,7 +210,7 @@ class Trainer:
             initial=self.step,
             desc="train",
             unit="step",
-            ncols=79,
+            ncols=bar_columns(),
             mininterval=0.5 if sys.stderr.isatty() else 20.0,
             bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
             "{elapsed}<{remaining}{postfix}",
@@ -255,7 +257,8 @@ class Trainer:
     def _show(self, bar: tqdm, update: Update, loss: float) -> None:
         """Tells of an update."""
         rate, speed = float(update.learning_rate), self._clock.rate
-        bar.set_postfix_str(f"loss {loss:.3f} lr {rate:.1e} {speed:.0f} tok/s", refresh=False)
+        rate_text = f" lr {rate:.1e}" if bar_columns() >= ROOMY else ""
+        bar.set_postfix_str(f"loss {loss:.3f}{rate_text} {speed:.0f} tok/s", refresh=False)
         bar.update()
         if self.step % self.training.log_steps == 0:
             self._record(lambda summaries: summaries.update(self.step, update, speed))

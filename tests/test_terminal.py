@@ -1,0 +1,71 @@
+"""What is printed fits the terminal that shows it."""
+
+import fcntl
+import os
+import pty
+import shlex
+import struct
+import termios
+
+import pytest
+
+from dtmt_tf import terminal
+from dtmt_tf.commands.parser import Parser
+from dtmt_tf.decoding import translate
+
+
+@pytest.fixture
+def shown():
+    """A terminal: with a number of columns, the stream that it shows."""
+    screen, end = pty.openpty()
+    stream = os.fdopen(end, "w")
+
+    def show(columns):
+        fcntl.ioctl(stream, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        return stream
+
+    yield show
+    stream.close()
+    os.close(screen)
+
+
+def test_a_bar_is_as_wide_as_its_terminal(shown, monkeypatch):
+    for columns, expected in ((60, 59), (80, 79), (200, 79)):
+        monkeypatch.setattr("sys.stderr", shown(columns))
+        assert terminal.bar_columns() == expected
+        with translate.progress_bar(1000, "translate") as bar:
+            bar.update(500)
+            assert "500/1000" in str(bar) and len(str(bar)) == expected
+
+
+def test_without_a_terminal_a_bar_has_79_columns(monkeypatch, tmp_path):
+    with (tmp_path / "log").open("w") as log:
+        assert terminal.bar_columns(log) == 79
+    assert terminal.bar_columns(log) == 79  # closed
+
+
+def words(line):
+    return shlex.split(line.replace("\\\n", ""))  # a shell joins lines so
+
+
+def test_examples_are_broken_as_a_shell_takes_them(monkeypatch):
+    example = "dtmt train --train a.en a.de --set 'x=1 2' \\\n    --name mine < a-file.txt"
+    for columns in (24, 40, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = Parser("dtmt train", "Trains.", example).format_help()
+        _, _, found = text.partition("example:\n")
+        assert max(map(len, found.splitlines())) <= columns
+        assert words(found) == words(example)
+
+
+def test_usage_names_what_has_to_be_given_alone(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = Parser("dtmt x", "Does.", "dtmt x")
+    parser.add_argument("--free")
+    parser.add_argument("--needed", required=True, metavar="FILE")
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--here", action="store_true")
+    one.add_argument("--there", action="store_true")
+    parser.add_argument("place", nargs="*", metavar="PLACE")
+    usage = " ".join(parser.format_usage().split())
+    assert usage == "usage: dtmt x [options] --needed FILE (--here | --there) [PLACE ...]"
