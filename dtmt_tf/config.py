@@ -331,6 +331,7 @@ class DecodingConfig(Section):
     precision: str = _precision("search")
     shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)
     prune: float = setting(0.0, "drops hypotheses so many nats below the best; 0: none", at_least=0)
+    lookahead: int = setting(10, "a search ends if so many sub-words more gain nothing", at_least=0)
     replace_unknown: bool = setting(
         False, "each <unk> becomes the translated or copied word it attends to most"
     )
@@ -346,7 +347,6 @@ class ExportConfig(Section):
     quantize: str = setting(
         "none", "type that an export keeps matrices in", choices=("none", "bfloat16", "int8")
     )
-
     max_lines: int = setting(128, "lines of a request", at_least=1)
     max_bytes: int = setting(10_000, "bytes of a line", at_least=1)
     max_parts: int = setting(32, "parts of a line longer than data.max_length", at_least=1)

@@ -55,13 +55,15 @@ def beam_search(
     wanted: int | tf.Tensor | None = None,
     choose: Choose | None = None,
     prune: float = DecodingConfig.prune,
+    lookahead: int | None = None,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken; the best K that
     do not end stay alive; those that end join the finished list, whose best K are kept. A sentence
     is done when it has a finished hypothesis and the worst one wanted beats what the best one alive
-    can still reach, `log p / lp(max length)`, or at its maximum length. It leaves the batch then:
+    can still reach, `log p / lp(max length)` (or `lp` of `lookahead` more, if that is less), or at
+    its maximum length. It leaves the batch then:
     its result does not depend on its neighbours, and they do not wait for it. If nothing finished,
     the hypotheses alive are returned. K = 1 is greedy: the best token at each step, until that is
     <eos>.
@@ -87,6 +89,8 @@ def beam_search(
         prune: Not with `choose`: a hypothesis dies if its log probability is so much below that of
             its sentence's best one alive (Freitag and Al-Onaizan, 2017, arXiv:1702.01806); the
             step is made for those alive only. 0: none does.
+        lookahead: In how many more tokens a hypothesis alive has to overtake those finished; any
+            number by default, which ends late: at `log p / lp(max length)` no token costs anything.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -144,7 +148,10 @@ def beam_search(
         beams = b._replace(
             state=(hidden, b.state[1]), ids=new_ids, log_probs=log_probs, finished=finished
         )
-        done = _settled(beams, penalty, wanted) | (time >= b.max_lengths)
+        longest = (
+            b.max_lengths if lookahead is None else tf.minimum(b.max_lengths, time + lookahead)
+        )
+        done = _settled(beams, penalty(longest), wanted) | (time >= b.max_lengths)
         return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
                                lambda: (beams, results)))  # fmt: skip
 
@@ -274,11 +281,11 @@ def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     return top, tf.gather(best, where // CHUNK, batch_dims=1) * CHUNK + where % CHUNK
 
 
-def _settled(b: _Beams, penalty: Penalty, wanted: int | tf.Tensor) -> tf.Tensor:
-    """Whether nothing alive can still be among a sentence's best that are wanted, `[b]`."""
+def _settled(b: _Beams, penalties: tf.Tensor, wanted: int | tf.Tensor) -> tf.Tensor:
+    """Whether nothing alive is among a sentence's best wanted at these penalties, `[b]`."""
     filled = (b.finished.lengths > 0) & (tf.range(tf.shape(b.log_probs)[1]) < wanted)
     worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
-    bound = tf.reduce_max(b.log_probs, axis=1) / penalty(b.max_lengths)
+    bound = tf.reduce_max(b.log_probs, axis=1) / penalties
     return tf.reduce_any(filled, axis=1) & (worst > bound)
 
 

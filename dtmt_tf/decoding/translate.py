@@ -99,6 +99,7 @@ def make_search(
                 prefixes=own,
                 wanted=wanted,
                 prune=decoding.prune,
+                lookahead=decoding.lookahead,
             )
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)

@@ -100,7 +100,7 @@ def n_best(hypotheses, sentence):
 TOLERANCE = {"rtol": 2e-6, "atol": 1e-6}
 
 
-def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS, wanted=None):
+def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS, **options):
     return beam_search(
         language.step,
         language.state(memories, starts),
@@ -108,12 +108,12 @@ def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS, wanted
         beam_size=beam,
         alpha=alpha,
         eos_id=eos,
-        wanted=wanted,
+        **options,
     )
 
 
-def search_one(language, max_length, beam, alpha):
-    return n_best(search(language, [0], [0], [max_length], beam, alpha), 0)
+def search_one(language, max_length, beam, alpha, **options):
+    return n_best(search(language, [0], [0], [max_length], beam, alpha, **options), 0)
 
 
 def assert_same_list(found, expected):

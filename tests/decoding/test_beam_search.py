@@ -140,6 +140,19 @@ def test_the_bound_is_that_of_the_longest_hypothesis_allowed():
         assert (language.steps == 1) == one_step
 
 
+def test_a_search_that_looks_ahead_ends_if_nothing_can_overtake_by_then():
+    # <eos> has log 0.59. The other word is sure of eleven more tokens: log 0.41 / lp(L) is higher
+    # from some L on, which after the first step is L - 1 tokens ahead.
+    sure = {(2,) * n: [0.0, 0.0, 1.0] for n in range(1, 11)} | {(2,) * 11: [0.0, 1.0, 0.0]}
+    limit = math.log(0.41) / math.log(0.59)
+    length = next(n for n in range(1, 100) if ((5 + n) / 6) ** 0.6 > limit)
+    for lookahead, best in ((None, 12), (length - 1, 12), (length - 2, 1)):
+        language = Automaton.scripted({(): [0.0, 0.59, 0.41]} | sure, 3)
+        found = search_one(language, 50, 2, 0.6, lookahead=lookahead)
+        assert len(found[0][0]) == best
+        assert language.steps == (1 if best == 1 else 12)
+
+
 def test_search_goes_on_while_a_living_hypothesis_may_beat_the_worst_finished():
     # After two words 0.54 and 0.04 are finished and 0.36 lives: it replaces the second.
     table = {(): [0.4, 0.0, 0.6], (2,): [0.1, 0.9, 0.0], (0,): [0.0, 0.1, 0.9]}
