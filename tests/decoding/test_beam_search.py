@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.decoding import beam_search
+from dtmt_tf.config import DecodingConfig
+from dtmt_tf.decoding import beam_search, make_search
 from tests.decoding.automaton import (
     EOS,
     Automaton,
@@ -151,6 +152,11 @@ def test_a_search_that_looks_ahead_ends_if_nothing_can_overtake_by_then():
         found = search_one(language, 50, 2, 0.6, lookahead=lookahead)
         assert len(found[0][0]) == best
         assert language.steps == (1 if best == 1 else 12)
+        if lookahead is not None:
+            decoding = DecodingConfig(beam_size=2, length_penalty=0.6, lookahead=lookahead)
+            state = language.state([0], [0])
+            run = make_search(lambda _, state=state: state, language.step, decoding, EOS)
+            assert run(tf.constant([[5]])).lengths[0, 0] == best
 
 
 def test_search_goes_on_while_a_living_hypothesis_may_beat_the_worst_finished():
