@@ -58,7 +58,7 @@ def test_examples_are_broken_as_a_shell_takes_them(monkeypatch):
         assert words(found) == words(example)
 
 
-def test_usage_names_what_has_to_be_given_alone(monkeypatch):
+def test_usage_names_what_has_to_be_given_alone(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     parser = Parser("dtmt x", "Does.", "dtmt x")
     parser.add_argument("--free")
@@ -69,3 +69,6 @@ def test_usage_names_what_has_to_be_given_alone(monkeypatch):
     parser.add_argument("place", nargs="*", metavar="PLACE")
     usage = " ".join(parser.format_usage().split())
     assert usage == "usage: dtmt x [options] --needed FILE (--here | --there) [PLACE ...]"
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--needed", "a", "--here", "--gone"])
+    assert "arguments: --gone\ndtmt x --help lists the options." in capsys.readouterr().err

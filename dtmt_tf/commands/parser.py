@@ -102,4 +102,6 @@ class Parser(argparse.ArgumentParser):
         )
         if settings and "--set" in self._option_string_actions:
             message += f"\nSettings go behind --set: --set {' '.join(settings)}"
+        elif message.startswith("unrecognized arguments:"):
+            message += f"\n{self.prog} --help lists the options."
         super().error(message)
