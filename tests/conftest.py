@@ -5,10 +5,14 @@ import os
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
 
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-import tensorflow as tf  # noqa: E402
+
+from dtmt_tf.startup import UNUSED, kept, without  # noqa: E402
+
+with without(UNUSED), kept():
+    import keras
+    import numpy as np
+    import tensorflow as tf
 
 # four logical CPUs, before TensorFlow starts, for the tests of replicas
 tf.config.set_logical_device_configuration(

@@ -49,7 +49,7 @@ def make_search(
     decoding: DecodingConfig,
     eos_id: int,
     shortlist: Shortlist | None = None,
-    among: Callable[[tf.Tensor], AbstractContextManager[None]] | None = None,
+    among: Callable[[tf.Tensor | None], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Search:
     """Returns the beam search over any number of sentences.
 
@@ -59,7 +59,8 @@ def make_search(
         decoding: Beam size, length penalty, maximum length, sentences at once.
         eos_id: Id that ends a hypothesis.
         shortlist: Chooses the words that sentences are translated by; all by default.
-        among: With a shortlist: within `among(words)`, `decode_step` gives logits of these alone.
+        among: Within `among(words)`, `decode_step` gives logits of these alone; within
+            `among(None)` of all, by what is made once and not at each step.
 
     Returns:
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
@@ -73,8 +74,9 @@ def make_search(
     ) -> Hypotheses:
         def find(rows: tf.Tensor, sources: tf.Tensor, max_lengths: tf.Tensor) -> Hypotheses:
             own = None if prefixes is None else tf.gather(prefixes, rows)
-            if shortlist is None or among is None:
-                return found(normalised(decode_step), encode(sources), max_lengths, own)
+            if shortlist is None:
+                with among(None):
+                    return found(normalised(decode_step), encode(sources), max_lengths, own)
             few = shortlist(sources, decoding.beam_size, own)
             with among(few.words):
                 hypotheses = found(

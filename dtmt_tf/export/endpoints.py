@@ -65,8 +65,7 @@ class Endpoints:
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
-            *(model.encode, model.decode_step, decoding, EOS_ID),
-            *((shortlist, model.among) if shortlist else ()),
+            model.encode, model.decode_step, decoding, EOS_ID, shortlist, model.among
         )
 
         def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:
@@ -77,6 +76,12 @@ class Endpoints:
         self._search_from = tf.function(
             searched,
             input_signature=[ids, ids, tf.TensorSpec([], tf.int32)],
+            autograph=False,
+        )
+        # and one for all that read
+        self._cut = tf.function(
+            lambda text: self.source.encode_parts(_stripped(text), longest),
+            input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
 
@@ -180,7 +185,7 @@ class Endpoints:
 
     def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say."""
-        parts, owners = self.source.encode_parts(_stripped(text), self.longest)
+        parts, owners = self._cut(text)
         ids = dense(parts)
         return ids, owners, self.source.decode(ids)
 
@@ -219,11 +224,10 @@ class Endpoints:
 
     def _parts(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.RaggedTensor, tf.Tensor]:
         """Returns texts without what is not read, their parts, and the text of each part."""
-        text = _stripped(text)
-        parts, owners = self.source.encode_parts(text, self.longest)
+        parts, owners = self._cut(text)
         if self.limits:
             parts = limit_parts(self.limits, parts, owners)
-        return text, parts, owners
+        return _stripped(text), parts, owners
 
     def _within(
         self, source: tf.Tensor, prefixes: tf.Tensor | None = None, times: int = 1

@@ -5,13 +5,18 @@
 A script on its own: it imports nothing of the package that made the model.
 """
 
+import gc
 import json
 import sys
 from pathlib import Path
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the sub-word operations
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+gc.disable()  # what is loaded stays
+# TensorFlow imports these where they are installed; a model needs none of them
+sys.modules.update(dict.fromkeys(("jax", "matplotlib", "sklearn")))  # type: ignore[arg-type]
+
+import tensorflow as tf  # noqa: E402
+import tensorflow_text  # noqa: E402, F401 - registers the sub-word operations
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog  # noqa: E402
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -59,6 +60,14 @@ class Ensemble(TranslationModel):
         hidden = [hidden for _, (hidden, _) in steps]
         memory = [memory for _, (_, memory) in steps]
         return _mean(logits for logits, _ in steps), (hidden, memory)
+
+    @contextlib.contextmanager
+    def among(self, words: Any = None) -> Iterator[None]:
+        """See the base class; the words are those of all members."""
+        with contextlib.ExitStack() as stack:
+            for member in self.members:
+                stack.enter_context(member.among(words))
+            yield
 
     def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
         """See the base class; the weights are the mean over members."""

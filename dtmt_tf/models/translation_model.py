@@ -82,11 +82,11 @@ class TranslationModel(keras.Model, abc.ABC):
         """
 
     @contextlib.contextmanager
-    def among(self, words: Any) -> Iterator[None]:
+    def among(self, words: Any = None) -> Iterator[None]:
         """Within this block logits are those of some target words alone, `[..., W]`.
 
         Args:
-            words: Their ids, in the order of the logits, `[W]`.
+            words: Their ids, in the order of the logits, `[W]`; all by default.
         """
         with self.readout.logits.among(words):
             yield

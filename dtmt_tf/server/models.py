@@ -6,9 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from grpc import StatusCode
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
@@ -19,6 +17,7 @@ from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version
 from dtmt_tf.translator.exported import FOREIGN
+from dtmt_tf.translator.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -54,16 +53,15 @@ class ServedModel:
         self._batching = batching
         self._batchers: dict[tuple[str, ...], Batcher] = {}
         self._lock = threading.Lock()
-        graph = tf.Graph()
-        self._session = tf.compat.v1.Session(graph=graph)  # unlike functions, it knows deadlines
+        session = None
         try:
             with _quiet, quiet_stderr():
-                with graph.as_default():
-                    loaded = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder))
-                self.signatures = dict(loaded.signature_def)
+                session = self._session = Session(folder)
+                self.signatures = session.signatures
                 self._warm_up(lambda signature: signature == DEFAULT)
         except (*FOREIGN, ServingError) as error:
-            self._session.close()
+            if session:
+                session.close()
             raise UserError(
                 f"{folder} can not be served ({type(error).__name__}: {_first_line(str(error))}). "
                 "dtmt verify says what is damaged; dtmt export makes a new version."
@@ -138,13 +136,9 @@ class ServedModel:
     def _run(
         self, signature: str, inputs: Tensors, outputs: Sequence[str], seconds: float
     ) -> Tensors:
-        infos = self.signatures[signature]
-        fetches = {name: infos.outputs[name].name for name in outputs or infos.outputs}
-        feeds = {infos.inputs[name].name: array for name, array in inputs.items()}
         timeout = max(1, round(1000 * seconds))
-        options = tf.compat.v1.RunOptions(timeout_in_ms=timeout)
         try:
-            found: dict[str, Any] = self._session.run(fetches, feeds, options)
+            return self._session.run(signature, inputs, outputs, timeout)
         except tf.errors.OpError as error:
             code = _CODES.get(error.error_code, StatusCode.UNKNOWN)
             raise ServingError(code, _first_line(error.message)) from error
@@ -152,7 +146,6 @@ class ServedModel:
             raise invalid(str(error)) from error
         except RuntimeError as error:  # the session was closed
             raise ServingError(StatusCode.CANCELLED, str(error)) from error
-        return {name: np.asarray(value) for name, value in found.items()}
 
     def _warm_up(self, wanted: Callable[[str], bool]) -> None:
         """Answers the model's own requests to wanted signatures, so that no user meets it cold."""

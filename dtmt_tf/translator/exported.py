@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the sub-word operations
 from google.protobuf.message import DecodeError
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.translator.places import MODEL
+from dtmt_tf.translator.session import Session
 
 TRANSLATE = "serving_default"
 OUTPUTS = ("translation", "score")
@@ -41,22 +44,15 @@ class ExportedModel:
         if not (folder / MODEL).exists():
             raise UserError(f"{folder} holds no SavedModel. dtmt export makes one.")
         self.folder = folder
+        self._first, self._ready = threading.Lock(), set[str]()
         try:
-            with quiet_stderr():  # the sub-words announce their empty normalisation
-                self._model = tf.saved_model.load(str(folder))
-            self._signatures = self._model.signatures
-            signature = self._signatures[TRANSLATE]
+            self._session = Session(folder)
+            signature = self._session.signatures[TRANSLATE]
         except FOREIGN as error:
-            raise UserError(
-                f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}): it "
-                "is damaged, or of another program. dtmt verify says what is damaged; dtmt export "
-                "makes a new one."
-            ) from error
-
-        _, inputs = signature.structured_input_signature
-        outputs = signature.structured_outputs
-        text = inputs.get("text")
-        if list(inputs) != ["text"] or text.dtype != tf.string or not {*OUTPUTS} <= {*outputs}:
+            raise _not_loaded(folder, error) from error
+        inputs, outputs = signature.inputs, signature.outputs
+        given = [(name, info.dtype) for name, info in inputs.items()]
+        if given != [("text", tf.string.as_datatype_enum)] or not {*OUTPUTS} <= {*outputs}:
             raise UserError(
                 f"{folder} holds a SavedModel that does not translate: it takes "
                 f"{', '.join(inputs) or 'nothing'} and gives {', '.join(outputs) or 'nothing'}. "
@@ -65,7 +61,16 @@ class ExportedModel:
 
     def answers(self, name: str) -> bool:
         """Whether the model has a signature."""
-        return name in self._signatures
+        return name in self._session.signatures
+
+    @functools.cached_property
+    def _model(self) -> Any:
+        """The model once more, as TensorFlow's Python has it: it takes longer to load."""
+        try:
+            with quiet_stderr():  # the sub-words announce their empty normalisation
+                return tf.saved_model.load(str(self.folder))
+        except FOREIGN as error:
+            raise _not_loaded(self.folder, error) from error
 
     @property
     def steps(self) -> Any:
@@ -101,10 +106,11 @@ class ExportedModel:
             raise UserError(
                 f"{self.folder} does not answer {name!r}. dtmt export makes a model that does."
             )
-        tensors = {key: tf.constant(texts, tf.string) for key, texts in inputs.items()}
+        arrays = {key: np.array([text.encode() for text in texts], object)
+                  for key, texts in inputs.items()}  # fmt: skip
         count = len(next(iter(inputs.values())))
         try:
-            outputs = {key: value.numpy() for key, value in self._call(name, tensors).items()}
+            outputs = self._run(name, arrays)
         except tf.errors.InvalidArgumentError as error:
             half = count // 2
             if not half:
@@ -119,9 +125,21 @@ class ExportedModel:
             raise UserError(f"{self.folder} gives {told} for {count} lines.")
         return [{key: value[k] for key, value in outputs.items()} for k in range(count)]
 
-    def _call(self, name: str, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        outputs: dict[str, tf.Tensor] = self._signatures[name](**tensors)
+    def _run(self, name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if name in self._ready:
+            return self._session.run(name, arrays)
+        with self._first:  # it makes what runs the signature: others wait, or all would make it
+            outputs = self._session.run(name, arrays)
+        self._ready.add(name)
         return outputs
+
+
+def _not_loaded(folder: Path, error: Exception) -> UserError:
+    return UserError(
+        f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}): it is "
+        "damaged, or of another program. dtmt verify says what is damaged; dtmt export makes a "
+        "new one."
+    )
 
 
 def _refusal(folder: Path, texts: Sequence[str], message: str) -> str:

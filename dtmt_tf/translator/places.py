@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from pathlib import Path
@@ -76,10 +77,13 @@ def models_near(folder: Path) -> list[Path]:
 
     Looks at most two folders up, as runs lie at `<folder>/<task>/<name>`.
     """
+    found: set[Path] = set()
     for above in [folder, *folder.parents][:3]:
-        found = {path.parent.parent for depth in ("*", "*/*", "*/*/*")
-                 for path in above.glob(f"{depth}/{MODEL}")
-                 if VERSION.fullmatch(path.parent.name)}  # fmt: skip
+        for depth in ("*", "*/*", "*/*/*"):
+            with contextlib.suppress(OSError):  # what vanishes meanwhile
+                for path in above.glob(f"{depth}/{MODEL}"):
+                    if VERSION.fullmatch(path.parent.name):
+                        found.add(path.parent.parent)
         if found:
-            return list(found)
-    return []
+            break
+    return list(found)

@@ -70,6 +70,8 @@ def test_logits_of_some_words_are_those_of_all(kind):
     with model.among(words):
         some = model.decode_step(ids, state)[0]
     np.testing.assert_allclose(some, tf.gather(everything, words, axis=2), atol=1e-6)
+    with model.among():
+        np.testing.assert_allclose(model.decode_step(ids, state)[0], everything, atol=1e-6)
     assert model.decode_step(ids, state)[0].shape == everything.shape
 
 
@@ -113,5 +115,8 @@ def test_rounded_products_are_of_the_same_words(model):
         everything = model.decode_step(ids, state)[0]
         with model.among(words):
             some = model.decode_step(ids, state)[0]
-    assert some.dtype == tf.float32
+        with model.among():
+            again = model.decode_step(ids, state)[0]
+    assert some.dtype == again.dtype == tf.float32
+    np.testing.assert_allclose(again, everything, atol=1e-5)
     np.testing.assert_allclose(some, tf.gather(everything, words, axis=2), atol=1e-5)

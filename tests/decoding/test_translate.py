@@ -1,3 +1,4 @@
+import contextlib
 import threading
 import time
 
@@ -34,6 +35,7 @@ class Toy:
     """Reads the source word by word, `stride` words at a time, over and over again."""
 
     trainable_variables = variables = ()
+    among = contextlib.nullcontext
 
     def __init__(self, table, echo, stride):
         self.table = np.asarray(table, np.float32)  # [V, V] logits of the word at this position

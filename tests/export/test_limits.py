@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2, saved_model_pb2
 
 from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
 from dtmt_tf.export import Endpoints, export_saved_model
@@ -45,7 +46,15 @@ def version(tmp_path_factory):
     endpoints = Endpoints(model, vocabulary, decoding, LONGEST, "de", LIMITS)
     assert len(endpoints.source.encode([PART])[0]) == LONGEST
     folder = tmp_path_factory.mktemp("models") / "1"
-    return export_saved_model(endpoints, folder, {"limits": endpoints.described_limits()})
+    card = {"limits": endpoints.described_limits()}
+    options = tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})  # as for users
+    try:
+        export_saved_model(endpoints, folder, card)
+        assert not tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": options})
+    return folder
 
 
 def of(signature, *texts):
@@ -81,6 +90,19 @@ WITHIN = [
     ("complete", {"source": [PART] * 4, "prefix": ["a"] * 4}),
     ("score", of("score", TWO, PART)),
 ]
+
+
+def test_who_loads_it_is_told_to_leave_the_graphs_as_they_are(version):
+    graph = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
+    functions = graph.meta_graphs[0].graph_def.library.function
+    told = [
+        config_pb2.ConfigProto.FromString(node.attr["config_proto"].s)
+        for function in functions
+        for node in function.node_def
+        if "config_proto" in node.attr
+    ]
+    assert told
+    assert all(each.graph_options.rewrite_options.disable_meta_optimizer for each in told)
 
 
 def test_what_is_within_the_limits_is_answered(version):

@@ -1,10 +1,14 @@
 """What is no model of ours is named; what a model refuses together is translated in turn."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.translator.exported import ExportedModel
+from dtmt_tf.translator.places import MODEL, models_near
 
 
 def saved(folder, function, spec, signature="serving_default"):
@@ -65,6 +69,30 @@ def test_a_damaged_model_is_told(tmp_path, damage):
     damage(tmp_path)
     with pytest.raises(UserError, match="holds no SavedModel that could be loaded"):
         ExportedModel(tmp_path)
+
+
+def test_a_folder_that_vanishes_while_models_are_listed_is_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "task" / "run" / "1").mkdir(parents=True)
+    (tmp_path / "task" / "run" / "1" / MODEL).write_text("")
+    look = Path.glob
+
+    def vanishing(path, pattern):
+        if pattern.count("*") == 1:
+            raise FileNotFoundError(pattern)
+        return look(path, pattern)
+
+    monkeypatch.setattr(Path, "glob", vanishing)
+    assert models_near(tmp_path / "task" / "other") == [tmp_path / "task" / "run"]
+
+
+def test_threads_that_ask_a_new_model_at_once_are_all_answered(tmp_path):
+    def serve(text):
+        return {"translation": tf.strings.upper(text), "score": tf.ones_like(text, tf.float32)}
+
+    model = ExportedModel(saved(tmp_path, serve, TEXT))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda text: model.ask("serving_default", text=[text]), "abcdefgh"))
+    assert [rows[0]["translation"] for rows in found] == [each.encode() for each in "ABCDEFGH"]
 
 
 def test_a_graph_of_another_kind_of_session_is_told(tmp_path):
