@@ -7,6 +7,7 @@ from dtmt_tf.cells.gru import GRUCell
 from dtmt_tf.cells.l_gru import LGRUCell
 from dtmt_tf.cells.lau import LAUCell
 from dtmt_tf.cells.nematus_gru import NematusGRUCell
+from dtmt_tf.cells.operations import cut, matmul
 from dtmt_tf.cells.product import product, products_in, rounded_once
 from dtmt_tf.cells.t_gru import TGRUCell
 
@@ -20,6 +21,8 @@ __all__ = [
     "NematusGRUCell",
     "Step",
     "TGRUCell",
+    "cut",
+    "matmul",
     "product",
     "products_in",
     "rounded_once",

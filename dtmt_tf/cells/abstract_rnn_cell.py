@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from dtmt_tf.cells.operations import cut
+
 
 class Step(NamedTuple):
     """What a cell computes in one time step of N rows."""
@@ -138,7 +140,8 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         """Returns `(output, new_states)` from `prepare`'s result and the states."""
         projected, masks = prepared, None
         if prepared.shape[-1] > self.projection_size:
-            projected, masks = ops.split(prepared, [self.projection_size], axis=-1)
+            sizes = self.projection_size, prepared.shape[-1] - self.projection_size
+            projected, masks = cut(prepared, sizes)
             masks = ops.stop_gradient(masks)
         return self.update(projected, masks, states)
 

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
 
@@ -61,9 +62,9 @@ class GRUCell(GatedCell):
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z and c."""
         d = self.units
-        x_gates, x_h = ops.split(projected, [2 * d], axis=-1)
+        x_gates, x_h = cut(projected, [2 * d, d])
         if self.reset_after:
-            h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
+            h_gates, h_h = cut(product(h, self.recurrent_kernel), [2 * d, d])
             r, z = self.gates(x_gates + h_gates)  # (8), (9)
             c = ops.tanh(x_h + r * (h_h + self.candidate_bias))  # (7)
         else:

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
 
@@ -46,8 +47,8 @@ class LGRUCell(GatedCell):
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z, l and c."""
         d = self.units
-        x_gates, x_h, x_linear = ops.split(projected, [3 * d, 4 * d], axis=-1)
-        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [3 * d], axis=-1)
+        x_gates, x_h, x_linear = cut(projected, [3 * d, d, d])
+        h_gates, h_h = cut(product(h, self.recurrent_kernel), [3 * d, d])
         r, z, l = self.gates(x_gates + h_gates)  # noqa: E741 - (8), (9), (16), the paper's letter
         c = ops.tanh(x_h + r * (h_h + self.candidate_bias)) + l * x_linear  # (15)
         return {"r": r, "z": z, "l": l, "c": c}

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
 
@@ -50,8 +51,8 @@ class LAUCell(GatedCell):
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z, g and c."""
         d = self.units
-        x_gates, x_h, _ = ops.split(projected, [3 * d, 4 * d], axis=-1)
-        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [3 * d], axis=-1)
+        x_gates, x_h, _ = cut(projected, [3 * d, d, d])
+        h_gates, h_h = cut(product(h, self.recurrent_kernel), [3 * d, d])
         r, z, g = self.gates(x_gates + h_gates)  # (4), (5), (8)
         c = ops.tanh((1 - r) * x_h + r * (h_h + self.candidate_bias))  # (7)
         return {"r": r, "z": z, "g": g, "c": c}

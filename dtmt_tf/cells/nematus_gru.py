@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
+from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
 LAYER_NORM_EPSILON = 1e-5
@@ -118,7 +119,7 @@ class NematusGRUCell(AbstractRNNCell):
 
     def _normalised(self, values: Any, norms: list[Any]) -> list[Any]:
         """Cuts `[..., 3H]` into gates and candidate and normalises each."""
-        parts = ops.split(values, [2 * self.units], axis=-1)
+        parts = cut(values, [2 * self.units, self.units])
         return [norm(part) for norm, part in zip(norms, parts, strict=True)] if norms else parts
 
     def project(self, inputs: Any) -> Any:
@@ -147,10 +148,10 @@ class NematusGRUCell(AbstractRNNCell):
         h_gates, h_c = self._normalised(values, self.state_norms)
         x_gates, x_c = 0.0, 0.0
         if self.reads_input:
-            x_gates, x_c = ops.split(projected, [2 * self.units], axis=-1)
+            x_gates, x_c = cut(projected, [2 * self.units, self.units])
         elif not self.bias_on_state:
-            x_gates, x_c = ops.split(ops.convert_to_tensor(self.bias), [2 * self.units], axis=-1)
-        r, u = ops.split(ops.sigmoid(x_gates + h_gates), 2, axis=-1)
+            x_gates, x_c = cut(self.bias, [2 * self.units, self.units])
+        r, u = cut(ops.sigmoid(x_gates + h_gates), [self.units] * 2)
         c = ops.tanh(x_c + r * h_c)
         if masks is not None:
             c = c * masks

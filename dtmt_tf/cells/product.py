@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from dtmt_tf.cells.operations import matmul
+
 
 class _Rounding(NamedTuple):
     dtype: str
@@ -69,16 +71,13 @@ def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
     """
     rounding = _rounding.get()
     if rounding is None:
-        return ops.matmul(inputs, ops.transpose(kernel) if transposed else kernel)
+        return matmul(inputs, kernel, transposed)
     rounded = rounding.kernels.get(id(kernel))
     if rounded is None:
         rounded = ops.cast(kernel, rounding.dtype)
     elif rounding.gradients:
         return _trained_product(inputs, kernel, ops.stop_gradient(rounded), transposed)
-    factor = ops.cast(inputs, rounding.dtype)
-    if transposed:
-        rounded = ops.transpose(rounded)
-    return ops.cast(ops.matmul(factor, rounded), inputs.dtype)
+    return ops.cast(matmul(ops.cast(inputs, rounding.dtype), rounded, transposed), inputs.dtype)
 
 
 def _trained_product(inputs: Any, kernel: Any, rounded: Any, transposed: bool) -> Any:
@@ -95,10 +94,9 @@ def _trained_product(inputs: Any, kernel: Any, rounded: Any, transposed: bool) -
             if transposed:
                 left, right = right, left
             by_kernel = ops.matmul(ops.transpose(left), right)
-            by_inputs = ops.matmul(upstream, rounded if transposed else ops.transpose(rounded))
+            by_inputs = matmul(upstream, rounded, not transposed)
             return ops.cast(by_inputs, inputs.dtype), ops.cast(by_kernel, kernel.dtype)
 
-        ahead = ops.transpose(rounded) if transposed else rounded
-        return ops.cast(ops.matmul(factor, ahead), kernel.dtype), gradient
+        return ops.cast(matmul(factor, rounded, transposed), kernel.dtype), gradient
 
     return multiply(inputs, ops.convert_to_tensor(kernel))

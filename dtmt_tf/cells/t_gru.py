@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells.gated_cell import GatedCell
+from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
 
@@ -43,7 +44,7 @@ class TGRUCell(GatedCell):
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z and c."""
         d = self.units
-        h_gates, h_h = ops.split(product(h, self.recurrent_kernel), [2 * d], axis=-1)
+        h_gates, h_h = cut(product(h, self.recurrent_kernel), [2 * d, d])
         r, z = self.gates(h_gates)  # (12), (13)
         c = ops.tanh(r * (h_h + self.candidate_bias))  # (11)
         return {"r": r, "z": z, "c": c}

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.cells import product
+from dtmt_tf.cells import matmul, product
 from dtmt_tf.cells.nematus_gru import LAYER_NORM_EPSILON
 from dtmt_tf.layers.attention import MASKED_SCORE
 
@@ -96,6 +96,6 @@ class AdditiveAttention(keras.layers.Layer):
         if self.query_norm is not None:
             queries = self.query_norm(queries)
         mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, A]
-        scores = ops.matmul(mixed, self.score)[..., 0] + self.score_bias + bias[:, None]
+        scores = matmul(mixed, self.score)[..., 0] + self.score_bias + bias[:, None]
         weights = ops.softmax(scores, axis=-1)
         return ops.matmul(weights, annotations), weights[:, None]

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.cells import product
+from dtmt_tf.cells import matmul, product
 
 MASKED_SCORE = -1e9
 
@@ -66,6 +66,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         self.score = weight("score", self.units // self.num_heads)
         self.output_kernel = weight("output_kernel", annotations_dim, self.output_dim)
         self.output_bias = weight("output_bias", self.output_dim)
+        self.heads = ops.eye(self.num_heads, dtype=self.compute_dtype)[:, None]  # [N, 1, N]
 
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """Returns the memory of sentences: what of the attention does not depend on the query.
@@ -91,11 +92,8 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         queries = product(query, self.query_kernel)
         mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, H]
         # v . (slice of each head), as one product with v on the block diagonal  [H, N]
-        blocks = ops.reshape(
-            self.score[None, :, None] * ops.eye(self.num_heads, dtype=self.compute_dtype)[:, None],
-            (self.units, self.num_heads),
-        )
-        scores = ops.transpose(ops.matmul(mixed, blocks), (0, 3, 1, 2)) + bias[:, None, None]
+        blocks = ops.reshape(self.score[None, :, None] * self.heads, (self.units, self.num_heads))
+        scores = ops.transpose(matmul(mixed, blocks), (0, 3, 1, 2)) + bias[:, None, None]
         weights = ops.softmax(scores, axis=-1)
         context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))  # [B, Q, N, A/N]
         context = ops.reshape(context, (*ops.shape(query)[:2], self.output_kernel.shape[0]))

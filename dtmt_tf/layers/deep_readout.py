@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from dtmt_tf.cells import cut
 from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.embedding import TokenEmbedding
 from dtmt_tf.layers.normed_affine import NormedAffine
@@ -98,8 +99,7 @@ class DeepReadout(keras.layers.Layer):
 
     def call(self, features: Any, training: bool = False, seeds: Any = None) -> Any:
         """Mixes, refines, drops, scores."""
-        word, state, _ = self.widths
-        parts = ops.split(features, [word, word + state], axis=-1)
+        parts = cut(features, self.widths)
         y, r, c = (layer(part) for layer, part in zip(self.first, parts, strict=True))
         h = ops.tanh(y + r + c)
         for layer in self.further:
