@@ -48,7 +48,7 @@ def matmul(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
         return tf.matmul(inputs, kernel, transpose_b=transposed)
     rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
     result = tf.matmul(rows, kernel, transpose_b=transposed)
-    lead, width = [*inputs.shape[:-1]], result.shape[-1]
-    if lead.count(None) < 2:
-        return tf.reshape(result, [*(-1 if size is None else size for size in lead), width])
-    return tf.reshape(result, tf.concat([tf.shape(inputs)[:-1], [width]], axis=0))
+    sizes = [*inputs.shape[:-1], result.shape[-1]]
+    if sizes.count(None) < 2:
+        return tf.reshape(result, [-1 if size is None else size for size in sizes])
+    return tf.reshape(result, tf.concat([tf.shape(inputs)[:-1], tf.shape(result)[1:]], axis=0))

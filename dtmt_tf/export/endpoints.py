@@ -245,7 +245,7 @@ class Endpoints:
 
         def attend(rows: tf.Tensor) -> tf.Tensor:
             s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, length))
-            _, attention = self.model.inspect(
+            attention = self.model.attention(
                 tf.gather(source, rows)[:, :s], tf.gather(target, rows)[:, :t]
             )
             there = tf.sequence_mask(tf.gather(length, rows), t)

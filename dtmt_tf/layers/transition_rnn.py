@@ -21,23 +21,29 @@ class Seen(NamedTuple):
     mask: Any  # bool [B, T]; None where every step counts
 
 
-_watched: contextvars.ContextVar[list[Seen] | None] = contextvars.ContextVar(
-    "watched", default=None
-)
+class _Watch(NamedTuple):
+    layers: tuple[TransitionRNN, ...]  # all if empty
+    seen: list[Seen]
+
+
+_watch: contextvars.ContextVar[_Watch | None] = contextvars.ContextVar("watch", default=None)
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[list[Seen]]:
-    """Within this block every `TransitionRNN` notes what its cell tells of each step.
+def watching(*layers: TransitionRNN) -> Iterator[list[Seen]]:
+    """Within this block a `TransitionRNN` notes what its cell tells of each step.
 
     Dropout does not reach what is noted.
+
+    Args:
+        layers: Those that are watched; all by default.
     """
     seen: list[Seen] = []
-    token = _watched.set(seen)
+    token = _watch.set(_Watch(layers, seen))
     try:
         yield seen
     finally:
-        _watched.reset(token)
+        _watch.reset(token)
 
 
 class PreparedCell(keras.layers.Layer):
@@ -109,9 +115,10 @@ class TransitionRNN(keras.layers.RNN):
     ) -> Any:
         """Prepares the sequence, then lets Keras run the loop."""
         prepared = self.transition.prepare(sequences, training, seeds)
-        if (seen := _watched.get()) is not None:
+        watch = _watch.get()
+        if watch is not None and (not watch.layers or self in watch.layers):
             inner = self.inner_values(self.transition.project(sequences), initial_state, mask)
-            seen.append(Seen(self, inner, mask))
+            watch.seen.append(Seen(self, inner, mask))
         return super().call(prepared, initial_state=initial_state, mask=mask)
 
     def inner_values(self, projected: Any, initial_state: Any, mask: Any) -> dict[str, Any]:

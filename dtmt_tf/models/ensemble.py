@@ -79,6 +79,12 @@ class Ensemble(TranslationModel):
         }
         return gates, ops.mean(ops.stack([weights for _, weights in found]), axis=0)
 
+    def attention(self, source_ids: Any, target_ids: Any) -> Any:
+        """See the base class; the mean over members."""
+        return ops.mean(
+            ops.stack([member.attention(source_ids, target_ids) for member in self.members]), axis=0
+        )
+
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
         """See the base class."""
         return {

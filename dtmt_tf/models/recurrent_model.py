@@ -8,8 +8,10 @@ from typing import Any
 from keras import ops
 
 from dtmt_tf.config import PAD_ID
-from dtmt_tf.layers import AbstractDecoderCell, TokenEmbedding, TransitionRNN, watching
+from dtmt_tf.layers import AbstractDecoderCell, Seen, TokenEmbedding, TransitionRNN, watching
 from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements
+
+ATTENTION = "attention"  # how the names of weights end in what a cell tells
 
 
 class RecurrentModel(TranslationModel):
@@ -133,16 +135,20 @@ class RecurrentModel(TranslationModel):
         with watching() as seen:
             self.features(source_ids, target_ids)
         target_mask = ops.not_equal(target_ids, PAD_ID)
-        gates, attentions = {}, []
+        gates = {}
         for layer, inner, mask in seen:
             prefix = "" if layer is self.decoder else f"{layer.name}/"
             real = target_mask if mask is None else mask
             for name, value in inner.items():
-                if name.endswith("attention"):
-                    attentions.append(value)
-                else:
+                if not name.endswith(ATTENTION):
                     gates[prefix + name] = _mean(value, real)
-        return gates, ops.mean(ops.stack(attentions), axis=0)
+        return gates, _mean_attention(seen)
+
+    def attention(self, source_ids: Any, target_ids: Any) -> Any:
+        """See the base class; only the decoder is watched."""
+        with watching(self.decoder) as seen:
+            self.features(source_ids, target_ids)
+        return _mean_attention(seen)
 
     def depths(self) -> dict[str, list[Any]]:
         """See the base class."""
@@ -179,6 +185,13 @@ class RecurrentModel(TranslationModel):
             + sum(layer.input_dim * layer.units for layer in softmax),
             pair=sum(sum(each.key_kernel.shape) for each in self.cell.attentions),
         )
+
+
+def _mean_attention(seen: list[Seen]) -> Any:
+    """Returns the mean over all attentions and their heads, `[B, T, S]`."""
+    weights = [value for each in seen for name, value in each.inner.items()
+               if name.endswith(ATTENTION)]  # fmt: skip
+    return ops.mean(ops.stack(weights), axis=0)
 
 
 def _mean(values: Any, mask: Any) -> Any:

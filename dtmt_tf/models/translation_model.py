@@ -100,6 +100,10 @@ class TranslationModel(keras.Model, abc.ABC):
             weights, mean over heads, `[B, T, S]`.
         """
 
+    def attention(self, source_ids: Any, target_ids: Any) -> Any:
+        """Returns what `inspect` tells of the attention alone, `[B, T, S]`."""
+        return self.inspect(source_ids, target_ids)[1]
+
     @abc.abstractmethod
     def modules(self) -> dict[str, list[Any]]:
         """Layers by the module of the model they belong to, for parameter counts."""

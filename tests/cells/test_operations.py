@@ -45,3 +45,12 @@ def test_rows_are_multiplied_without_a_copy_of_the_kernel(shape, known, transpos
     np.testing.assert_allclose(graph(tf.constant(inputs)), expected, atol=1e-12)
     kinds = [each.type for each in graph.graph.get_operations()]
     assert kinds.count("MatMul") == 1 and "Transpose" not in kinds
+
+
+def test_a_kernel_may_be_of_any_width(rng):
+    inputs, kernel = rng.normal(size=(2, 4, 3)), rng.normal(size=(3, 5))
+    for known in ((None, 4, 3), (2, 4, 3)):
+        specs = tf.TensorSpec(known, tf.float64), tf.TensorSpec([3, None], tf.float64)
+        graph = graph_of(matmul, *specs)
+        found = graph(tf.constant(inputs), tf.constant(kernel))
+        np.testing.assert_allclose(found, inputs @ kernel, atol=1e-12)

@@ -197,6 +197,7 @@ def test_each_rate_drops_somewhere_and_depends_on_the_seeds_alone(place):
 def test_inspection_depths_and_arithmetic_know_every_layer():
     model = make_model("f-f")
     gates, attended = model.inspect(SOURCE, TARGET)
+    np.testing.assert_allclose(model.attention(SOURCE, TARGET), attended, atol=1e-6)
     layers = [f"{side}_{k}" for side in ("encoder", "decoder") for k in (1, 2, 3)]
     assert set(gates) == {f"{layer}/{gate}" for layer in layers for gate in "rzg"}
     assert set(model.depths()) == set(layers)

@@ -182,6 +182,7 @@ def test_dropout_is_a_function_of_the_seed_stream_and_off_outside_training():
 def test_inspection_shows_gates_of_every_block_and_the_mean_attention():
     model = make_model("cgru")
     gates, attended = model.inspect(SOURCE, TARGET)
+    np.testing.assert_allclose(model.attention(SOURCE, TARGET), attended, atol=1e-6)
     blocks = ["forward_1/gru_1", "backward_1/gru_1", "base_query/gru_1", "base/gru_2"]
     blocks += [f"level_{k}{part}" for k in (2, 3) for part in ("_query/gru_1", "/gru_2")]
     assert set(gates) == {f"{block}/{gate}" for block in blocks for gate in "ru"}

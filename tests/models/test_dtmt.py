@@ -226,6 +226,7 @@ def test_mixed_precision_stays_near_float32(model, dtype_policy):
 
 def test_inspection_shows_the_weights_and_gates_of_the_twin(model):
     gates, attended = model.inspect(SOURCE, TARGET)
+    np.testing.assert_allclose(model.attention(SOURCE, TARGET), attended, atol=1e-6)
     weights, config = weights_of(model), twin_config(model)
     memory, s = ref.run_encoder(weights, SOURCE, config)
     y = ref.shifted_embeddings(TARGET, weights["target"], True)

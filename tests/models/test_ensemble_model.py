@@ -93,6 +93,7 @@ def test_a_model_twice_is_that_model(members):
 def test_alignment_gates_and_counts_are_of_all_members(members):
     united = Ensemble(members)
     gates, attention = united.inspect(SOURCE, TARGET)
+    np.testing.assert_allclose(united.attention(SOURCE, TARGET), attention, atol=1e-6)
     mean = np.mean([model.inspect(SOURCE, TARGET)[1] for model in members], axis=0)
     np.testing.assert_allclose(attention, mean, atol=1e-6)
     own, _ = members[1].inspect(SOURCE, TARGET)

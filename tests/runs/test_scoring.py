@@ -74,7 +74,7 @@ def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, s
 
 
 def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
-    model = SimpleNamespace(encode=None, decode_step=None, variables=())
+    model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
     (corpus / "words.tsv").write_text("one\teins\n")
     replace = *SMALL, "decoding.replace_unknown=true"
     endpoints = [
