@@ -78,11 +78,14 @@ class Endpoints:
             input_signature=[ids, ids, tf.TensorSpec([], tf.int32)],
             autograph=False,
         )
+
+        def cut(text: tf.Tensor) -> tuple[tf.Tensor, tf.RaggedTensor, tf.Tensor]:
+            text = _stripped(text)
+            return text, *self.source.encode_parts(text, longest)
+
         # and one for all that read
         self._cut = tf.function(
-            lambda text: self.source.encode_parts(_stripped(text), longest),
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
+            cut, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
         )
 
     def described_limits(self) -> dict[str, Any]:
@@ -185,7 +188,7 @@ class Endpoints:
 
     def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say."""
-        parts, owners = self._cut(text)
+        _, parts, owners = self._cut(text)
         ids = dense(parts)
         return ids, owners, self.source.decode(ids)
 
@@ -224,10 +227,10 @@ class Endpoints:
 
     def _parts(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.RaggedTensor, tf.Tensor]:
         """Returns texts without what is not read, their parts, and the text of each part."""
-        parts, owners = self._cut(text)
+        text, parts, owners = self._cut(text)
         if self.limits:
             parts = limit_parts(self.limits, parts, owners)
-        return _stripped(text), parts, owners
+        return text, parts, owners
 
     def _within(
         self, source: tf.Tensor, prefixes: tf.Tensor | None = None, times: int = 1
