@@ -10,11 +10,21 @@ from pipelines.papers import pictures, records
 from pipelines.papers.pictures import Line, Panel
 from pipelines.papers.shown import Curve
 
-FOUND = records.read_records(records.RECORDS)
-CONTENTS = {
-    name: pictures.content_of(panels) for name, panels in pictures.all_panels(FOUND).items()
-} | {"attention": pictures.attention_content(json.loads(pictures.ATTENTION.read_text("utf-8")))}
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
+
+
+@pytest.fixture(scope="module")
+def panels():
+    """The panels of each picture that the results of the repository fill."""
+    return pictures.all_panels(records.read_records(records.RECORDS))
+
+
+@pytest.fixture(scope="module")
+def contents(panels):
+    """What each picture of the documents is to show."""
+    attention = json.loads(pictures.ATTENTION.read_text("utf-8"))
+    contents = {name: pictures.content_of(each) for name, each in panels.items()}
+    return contents | {"attention": pictures.attention_content(attention)}
 
 
 def texts(path):
@@ -29,17 +39,17 @@ def documents():
 
 
 @pytest.mark.parametrize("theme", pictures.THEMES)
-@pytest.mark.parametrize("name", CONTENTS)
-def test_pictures_are_what_the_results_say(name, theme):
-    path = pictures.PICTURES / f"{name}-{theme}.svg"
-    text = path.read_text("utf-8")
-    assert pictures.DIGEST + pictures.digest(CONTENTS[name]) in text
-    assert len(text) < 100_000
-    assert "pipelines/papers/pictures/" + path.name in documents()
+def test_pictures_are_what_the_results_say(contents, theme):
+    for name, content in contents.items():
+        path = pictures.PICTURES / f"{name}-{theme}.svg"
+        text = path.read_text("utf-8")
+        assert pictures.DIGEST + pictures.digest(content) in text, name
+        assert len(text) < 100_000
+        assert "pipelines/papers/pictures/" + path.name in documents()
 
 
-def test_no_picture_is_left_over():
-    expected = {f"{name}-{theme}.svg" for name in CONTENTS for theme in pictures.THEMES}
+def test_no_picture_is_left_over(contents):
+    expected = {f"{name}-{theme}.svg" for name in contents for theme in pictures.THEMES}
     assert {path.name for path in pictures.PICTURES.glob("*.svg")} == expected
 
 
@@ -95,11 +105,10 @@ def test_cross_entropy_stands_below_the_bleu_of_runs_that_have_it(tmp_path, monk
     assert {"validation BLEU", "validation cross entropy, nats"} <= set(texts(light))
 
 
-def test_each_curve_of_the_documents_has_its_runs():
-    for name, panels in pictures.CURVES.items():
-        shown = {panel.title: [line.label for line in panel.lines]
-                 for panel in pictures.all_panels(FOUND)[name]}  # fmt: skip
-        assert shown == {title: [c.label for c in curves] for title, curves in panels.items()}
+def test_each_curve_of_the_documents_has_its_runs(panels):
+    for name, curves in pictures.CURVES.items():
+        shown = {panel.title: [line.label for line in panel.lines] for panel in panels[name]}
+        assert shown == {title: [c.label for c in each] for title, each in curves.items()}
         assert max(map(len, shown.values())) <= len(pictures.THEMES["light"]["lines"])
 
 

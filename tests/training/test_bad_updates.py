@@ -18,17 +18,17 @@ from tests.training.toy_trainer import DTMT, TRAINING, Calls, make_trainer
 
 def spoil(trainer, steps):
     """Makes the forward pass infinite at some updates."""
-    bias = trainer.update.model.readout.logits.bias
-    step, sound = trainer.update.step, bias.numpy()
+    table = trainer.update.model.trainable_variables[0]
+    step, sound = trainer.update.step, table.numpy()
 
     def call(*arguments):
         at = int(step.optimizer.iterations.numpy())
         if at not in steps:
             return step(*arguments)
-        former = bias.numpy()
-        bias.assign(np.full_like(sound, np.inf))
+        former = table.numpy()
+        table.assign(np.full_like(sound, np.inf))
         update = step(*arguments)
-        bias.assign(former)
+        table.assign(former)
         return update
 
     trainer.update.step = Calls(step, call)
@@ -36,7 +36,7 @@ def spoil(trainer, steps):
 
 def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
     training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
-    trainer = make_trainer(tmp_path, training, model=DTMT)
+    trainer = make_trainer(tmp_path, training)
     spoil(trainer, {1})
     kept = []
     step = trainer.update.step.call
@@ -95,7 +95,7 @@ def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
 def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
     training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
-    trainer = make_trainer(tmp_path, training, model=DTMT)
+    trainer = make_trainer(tmp_path, training)
     bad = {6, 7}
     spoil(trainer, bad)
     rates = {}
@@ -117,6 +117,6 @@ def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_pat
     assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
     assert len(rates[6]) == len(rates[7]) == 2
     assert trainer.step == 12
-    again = make_trainer(tmp_path, training, model=DTMT)
+    again = make_trainer(tmp_path, training)
     assert again.restore() == 8
     assert again.rate_factor == 0.5
