@@ -51,4 +51,5 @@ def matmul(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
     sizes = [*inputs.shape[:-1], result.shape[-1]]
     if sizes.count(None) < 2:
         return tf.reshape(result, [-1 if size is None else size for size in sizes])
-    return tf.reshape(result, tf.concat([tf.shape(inputs)[:-1], tf.shape(result)[1:]], axis=0))
+    width = tf.shape(result)[1:] if sizes[-1] is None else sizes[-1:]
+    return tf.reshape(result, tf.concat([tf.shape(inputs)[:-1], width], axis=0))

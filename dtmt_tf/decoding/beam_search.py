@@ -122,7 +122,8 @@ def beam_search(
         ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
         ends = tf.equal(tokens, eos_id)
 
-        _, best = tf.math.top_k(tf.where(ends, -tf.shape(totals)[1], _places(totals)), beam_size)
+        places = tf.range(totals.shape[1] or tf.shape(totals)[1])  # best first, if they go on
+        _, best = tf.math.top_k(-tf.where(ends, tf.size(places), places), beam_size)
         log_probs = tf.gather(tf.where(ends, MINUS_INFINITY, totals), best, batch_dims=1)
         best_origins = tf.gather(origins, best, batch_dims=1)
         if alive:
@@ -172,7 +173,8 @@ def beam_search(
         """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
         log_probs, hidden = stepped(previous, b.state, b.prefixes, time)
         log_probs.set_shape([None, beam_size, None])  # 1 and an unknown number would not be 1
-        totals, vocab_size = b.log_probs[:, :, None] + log_probs, tf.shape(log_probs)[2]
+        totals = tf.expand_dims(b.log_probs, 2) + log_probs
+        vocab_size = log_probs.shape[2] or tf.shape(log_probs)[2]
         if choose:
             totals, flat = choose(totals, (hidden, b.state[1]), candidates)
         else:
@@ -239,7 +241,7 @@ def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> 
 def write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     """Puts tokens `[b, K]` at a position of ids `[b, K, T]`."""
     here = tf.equal(tf.range(tf.shape(ids)[2]), position)
-    return tf.where(here, tokens[:, :, None], ids)
+    return tf.where(here, tf.expand_dims(tokens, 2), ids)
 
 
 def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypotheses:
@@ -256,11 +258,6 @@ def best_continuations(totals: tf.Tensor, number: int) -> tuple[tf.Tensor, tf.Te
     return _top(tf.reshape(totals, [-1, size or beams * tf.shape(totals)[2]]), number)
 
 
-def _places(values: tf.Tensor) -> tf.Tensor:
-    """Returns 0, -1, -2, ... along the rows of values `[b, C]`."""
-    return tf.zeros_like(values, tf.int32) - tf.range(tf.shape(values)[1])
-
-
 def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k` of long rows `[b, N]`, in a quarter of the time.
 
@@ -273,17 +270,17 @@ def _top(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
             return tf.math.top_k(values, k)
         if missing := -size % CHUNK:
             values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-math.inf)
-    chunks = tf.reshape(values, [tf.shape(values)[0], -1, CHUNK])
+    chunks = tf.reshape(values, [-1, (values.shape[1] or tf.shape(values)[1]) // CHUNK, CHUNK])
     _, best = tf.math.top_k(tf.reduce_max(chunks, axis=2), k)
     best = tf.sort(best, axis=1)  # among equals the first comes first
     few = tf.gather(chunks, best, batch_dims=1)
-    top, where = tf.math.top_k(tf.reshape(few, [tf.shape(values)[0], k * CHUNK]), k)
+    top, where = tf.math.top_k(tf.reshape(few, [-1, k * CHUNK]), k)
     return top, tf.gather(best, where // CHUNK, batch_dims=1) * CHUNK + where % CHUNK
 
 
 def _settled(b: _Beams, penalties: tf.Tensor, wanted: int | tf.Tensor) -> tf.Tensor:
     """Whether nothing alive is among a sentence's best wanted at these penalties, `[b]`."""
-    filled = (b.finished.lengths > 0) & (tf.range(tf.shape(b.log_probs)[1]) < wanted)
+    filled = (b.finished.lengths > 0) & (tf.range(b.log_probs.shape[1]) < wanted)
     worst = tf.reduce_min(tf.where(filled, b.finished.scores, -MINUS_INFINITY), axis=1)
     bound = tf.reduce_max(b.log_probs, axis=1) / penalties
     return tf.reduce_any(filled, axis=1) & (worst > bound)

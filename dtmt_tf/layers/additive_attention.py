@@ -9,7 +9,7 @@ from keras import ops
 
 from dtmt_tf.cells import matmul, product
 from dtmt_tf.cells.nematus_gru import LAYER_NORM_EPSILON
-from dtmt_tf.layers.attention import MASKED_SCORE
+from dtmt_tf.layers.attention import MASKED_SCORE, query_and_keys
 
 
 class AdditiveAttention(keras.layers.Layer):
@@ -27,11 +27,11 @@ class AdditiveAttention(keras.layers.Layer):
         initializer: Initialiser of the matrices; biases start at 0.
 
     Call arguments:
-        query: Query states, `[B, Q, H]`.
+        query: Query states, `[B * Q, H]`: Q of each sentence.
         memory: What `precompute` returned.
 
     Returns:
-        `(context, weights)`: `[B, Q, A]` and `[B, 1, Q, S]`.
+        `(context, weights)`: `[B * Q, A]` and `[B, 1, Q, S]`.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class AdditiveAttention(keras.layers.Layer):
         queries = product(query, self.query_kernel)
         if self.query_norm is not None:
             queries = self.query_norm(queries)
-        mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, A]
-        scores = matmul(mixed, self.score)[..., 0] + self.score_bias + bias[:, None]
-        weights = ops.softmax(scores, axis=-1)
-        return ops.matmul(weights, annotations), weights[:, None]
+        mixed = ops.tanh(query_and_keys(queries, keys))
+        scores = ops.squeeze(matmul(mixed, self.score), -1)  # [B, Q, S]
+        weights = ops.softmax(scores + self.score_bias + ops.expand_dims(bias, 1), axis=-1)
+        context = ops.reshape(ops.matmul(weights, annotations), (-1, self.units))
+        return context, ops.expand_dims(weights, 1)

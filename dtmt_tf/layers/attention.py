@@ -12,6 +12,20 @@ from dtmt_tf.cells import matmul, product
 MASKED_SCORE = -1e9
 
 
+def query_and_keys(queries: Any, keys: Any) -> Any:
+    """Returns the sums of each query and each key of its sentence.
+
+    Args:
+        queries: `[B * Q, H]`, Q of each sentence.
+        keys: `[B, S, H]`.
+
+    Returns:
+        Shape `[B, Q, S, H]`.
+    """
+    queries = ops.reshape(queries, (ops.shape(keys)[0], -1, 1, keys.shape[-1]))
+    return queries + ops.expand_dims(keys, 1)
+
+
 class MultiHeadAdditiveAttention(keras.layers.Layer):
     """Additive attention with several heads over unprojected annotations.
 
@@ -32,11 +46,11 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         initializer: Initialiser of every weight.
 
     Call arguments:
-        query: Query states, `[B, Q, H]`.
+        query: Query states, `[B * Q, H]`: Q of each sentence.
         memory: What `precompute` returned.
 
     Returns:
-        `(context, weights)`: `[B, Q, C]` and `[B, N, Q, S]`.
+        `(context, weights)`: `[B * Q, C]` and `[B, N, Q, S]`.
 
     Raises:
         ValueError: If `num_heads` does not divide `units`.
@@ -89,12 +103,12 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
     def call(self, query: Any, memory: list[Any]) -> tuple[Any, Any]:
         """Scores, normalises over the source, averages the annotations of each head."""
         values, keys, bias = memory
-        queries = product(query, self.query_kernel)
-        mixed = ops.tanh(queries[:, :, None] + keys[:, None])  # [B, Q, S, H]
+        mixed = ops.tanh(query_and_keys(product(query, self.query_kernel), keys))
         # v . (slice of each head), as one product with v on the block diagonal  [H, N]
-        blocks = ops.reshape(self.score[None, :, None] * self.heads, (self.units, self.num_heads))
-        scores = ops.transpose(matmul(mixed, blocks), (0, 3, 1, 2)) + bias[:, None, None]
+        blocks = ops.reshape(self.score, (1, -1, 1)) * self.heads
+        scores = matmul(mixed, ops.reshape(blocks, (self.units, self.num_heads)))
+        scores = ops.transpose(scores, (0, 3, 1, 2)) + ops.expand_dims(bias, (1, 2))
         weights = ops.softmax(scores, axis=-1)
         context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))  # [B, Q, N, A/N]
-        context = ops.reshape(context, (*ops.shape(query)[:2], self.output_kernel.shape[0]))
+        context = ops.reshape(context, (-1, self.output_kernel.shape[0]))
         return product(context, self.output_kernel) + self.output_bias, weights

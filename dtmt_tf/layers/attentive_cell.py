@@ -72,7 +72,7 @@ class AttentiveCell(AbstractRNNCell):
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Attends, then moves the state."""
         h, *memory = states
-        context, weights = self.attention(h[:, None], memory)
-        output, (h,), inner = self.cell.evaluate(self.cell.project(context[:, 0]), masks, [h])
+        context, weights = self.attention(h, memory)
+        output, (h,), inner = self.cell.evaluate(self.cell.project(context), masks, [h])
         inner = {**self.joined([self.cell], [inner]), "attention": weights[:, 0, 0]}
         return Step(output, [h, *memory], inner)

@@ -50,18 +50,13 @@ class AbstractDecoderCell(AbstractRNNCell):
         """Attends with queries of K hypotheses of each sentence.
 
         Args:
-            attention: A layer that takes queries `[B, K, H]` and a memory.
+            attention: A layer that takes queries and a memory.
             query: `[B * K, H]`.
             memory: The attention's, of B sentences.
 
         Returns:
             Contexts `[B * K, C]` and weights `[B * K, S]`, the mean over heads.
         """
-        sentences = ops.shape(memory[0])[0]
-        query = ops.reshape(query, (sentences, -1, query.shape[-1]))
-        context, weights = attention(query, memory)  # [B, K, C], [B, N, K, S]
+        context, weights = attention(query, memory)  # [B * K, C], [B, N, K, S]
         weights = ops.mean(weights, axis=1)
-        return (
-            ops.reshape(context, (-1, context.shape[-1])),
-            ops.reshape(weights, (-1, ops.shape(weights)[-1])),
-        )
+        return context, ops.reshape(weights, (-1, ops.shape(weights)[-1]))

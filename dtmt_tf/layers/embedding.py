@@ -26,9 +26,9 @@ def positional_signal(positions: Any, dim: int, dtype: Any = "float32") -> Any:
     """
     half = dim // 2
     # in float32 whatever the result's type: bfloat16 can not tell positions above 256 apart
-    rates = ops.exp(ops.arange(half, dtype="float32") * (-math.log(10000.0) / max(half - 1, 1)))
-    positions = ops.cast(positions, "float32")[..., None]
-    angles = positions * rates
+    rates = [math.exp(-k * math.log(10000.0) / max(half - 1, 1)) for k in range(half)]
+    positions = ops.expand_dims(ops.cast(positions, "float32"), -1)
+    angles = positions * ops.convert_to_tensor(rates, "float32")
     waves = [ops.sin(angles), ops.cos(angles)]
     if dim % 2:
         waves.append(ops.zeros_like(positions))

@@ -115,14 +115,14 @@ class RecurrentModel(TranslationModel):
         position = hidden["position"]
         now = position[:1, :1]  # that of all hypotheses
         embedded = self.target_embedding(ids, now - 1)
-        embedded = ops.where((now > 0)[..., None], embedded, 0.0)
-        batch, beams = ops.shape(ids)
+        embedded = ops.where(ops.expand_dims(now > 0, -1), embedded, 0.0)
+        beams = ids.shape[1] or ops.shape(ids)[1]
 
         def rows(tensor: Any) -> Any:  # [B, K, F] -> [B * K, F]
             return ops.reshape(tensor, (-1, tensor.shape[-1]))
 
         def hypotheses(tensor: Any) -> Any:  # [B * K, F] -> [B, K, F]
-            return ops.reshape(tensor, (batch, beams, ops.shape(tensor)[-1]))
+            return ops.reshape(tensor, (-1, beams, tensor.shape[-1] or ops.shape(tensor)[-1]))
 
         states = [rows(tensor) for tensor in hidden["states"]]
         outputs, states = self.cell(rows(embedded), [*states, *memory])
