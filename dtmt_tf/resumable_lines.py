@@ -194,6 +194,9 @@ class ResumableLines:
     def _keep(self, partial: Path) -> None:
         """Leaves the lines for the next command; what fails now is not what the user is told."""
         if self._began:
+            with contextlib.suppress(OSError):
+                self._file.flush()
+                self._file.truncate(self._progress.size)  # Ctrl-C may have come within `write`
             with contextlib.suppress(OSError, UserError):
                 self._record(partial)
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.resumable_lines import ResumableLines
+from dtmt_tf.resumable_lines import ResumableLines, _Progress
 from tests.disk import file_size_limit
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +79,30 @@ def test_a_command_that_is_stopped_goes_on(tmp_path, stops, caplog):
     assert rest == INPUT[kept.count("\n") :]
     assert path.read_text() == OUTPUT
     assert names(tmp_path) == ["out"]
+
+
+def test_ctrl_c_while_lines_are_written_leaves_no_half_of_them(tmp_path, monkeypatch, caplog):
+    after = _Progress.after
+
+    def interrupted(progress, sources, pieces):
+        there = (tmp_path / "out.partial").stat().st_size
+        result = after(progress, sources, pieces)
+        if there:  # the second batch: as if the signal came once its lines are in the file
+            output._file.write(b"".join(pieces))
+            output._file.flush()
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(_Progress, "after", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ResumableLines(tmp_path / "out", SETTINGS) as output,
+    ):
+        rest = output.remaining(INPUT)
+        while batch := list(islice(rest, 7)):
+            output.write([line.upper() for line in batch])
+    assert (tmp_path / "out.partial").read_text() == "".join(OUTPUT.splitlines(True)[:7])
+    assert "7 finished lines are kept" in caplog.text
 
 
 def test_more_lines_at_the_end_of_the_input_go_on_too(tmp_path):
