@@ -58,8 +58,8 @@ def format_scores(scores: Scores) -> str:
         *intervals.get("bleu", []),
         f"  precisions {precisions}",
         f"  brevity    {scores.brevity_penalty:.3f}",
-        f"  lengths    {scores.hypothesis_length} hypothesis tokens, "
-        f"{scores.reference_length} reference tokens, ratio {ratio}",
+        f"  lengths    {scores.hypothesis_length} tokens, "
+        f"reference {scores.reference_length}, ratio {ratio}",
         *_signature_lines(scores.bleu_signature),
         f"chrF2        {scores.chrf:.2f}",
         *intervals.get("chrf", []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ from dtmt_tf.data.batch import bucket_bounds
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops
 from dtmt_tf.tasks import TASKS
+from dtmt_tf.terminal import columns
 from dtmt_tf.training import make_schedule
 
 BYTES = 4  # float32
@@ -60,8 +62,12 @@ def described(experiment: Experiment) -> Described:
                 largest[name] = max(elements, largest.get(name, 0))
     total = sum(counts.values())
     lines = [
-        f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
-        f"{target_size:,}",
+        *textwrap.wrap(
+            f"{experiment.task}, {experiment.model_name}, vocabularies {source_size:,} and "
+            f"{target_size:,}",
+            columns(),
+            subsequent_indent="  ",
+        ),
         "",
         "parameters",
     ]
@@ -78,16 +84,21 @@ def described(experiment: Experiment) -> Described:
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
     lines += [
-        "  (the last two for the worst bucket; smaller activations come on top)",
+        "  (the last two: worst bucket; smaller activations on top)",
         "",
-        f"a batch of {data.batch_limit} for each replica and accumulation step",
+        f"a batch of {data.batch_limit}, each replica and micro-batch",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
         "  sentences        " + " ".join(f"{data.batch_size(bound):>5}" for bound in bounds[::4]),
         f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",
         f"  --set training.accumulation_steps=A (now A = {training.accumulation_steps})",
         "",
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",
-        f"  rate {make_schedule(training).phases()}",
+        *textwrap.wrap(
+            f"rate {make_schedule(training).phases()}",
+            columns(),
+            initial_indent="  ",
+            subsequent_indent="       ",
+        ),
     ]
     each = 6 * total if operations is None else operations // LENGTH
     return Described("\n".join(lines), training.passes * each, operations is not None)

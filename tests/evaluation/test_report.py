@@ -42,7 +42,7 @@ def test_scores_are_shown_with_their_signatures():
         "BLEU         41.02",
         "  precisions 71.0 / 47.5 / 34.3 / 24.5",
         "  brevity    0.999",
-        "  lengths    12092 hypothesis tokens, 12103 reference tokens, ratio 0.999",
+        "  lengths    12092 tokens, reference 12103, ratio 0.999",
         "  signature  nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
         "chrF2        66.67",
         "  signature  nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",

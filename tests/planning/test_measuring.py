@@ -153,7 +153,7 @@ def test_a_batch_of_sentences_is_planned_by_sentences(made):
     # 300,000 updates of 8 batches of 3 sentences of 24 words are 172,800,000
     assert "updates of 8 x 3 sentences, 24 target words in each: 1.73e+08 words" in text
     assert "    48.0 hours" in text  # 1,000 words a second
-    assert "a batch of 3 sentences for each replica" in dry_run(sentences)
+    assert "a batch of 3 sentences, each replica" in dry_run(sentences)
 
 
 @pytest.mark.parametrize(("pieces", "words"), [(1, "1.42e+07"), (4, "5.70e+07")])

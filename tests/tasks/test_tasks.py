@@ -39,11 +39,14 @@ FILES = {file.path: file for task in TASKS.values() for file in task.files}
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_resolves_to_a_model_that_can_be_built(name):
+def test_a_task_resolves_to_a_model_that_can_be_built(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     task = TASKS[name]
     experiment, origins = resolve(task, task.model, MODELS[task.model])
     assert experiment.data == task.data and f"task {name}" in origins.values()
-    assert dry_run(experiment).startswith(f"{name}, {task.model}, vocabularies ")
+    lines = dry_run(experiment).splitlines()
+    assert lines[0].startswith(f"{name}, {task.model}, ")
+    assert [line for line in lines if len(line) > 60] == []
 
 
 def test_one_table_for_two_vocabularies_is_refused_before_any_work():
