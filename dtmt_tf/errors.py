@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 
 MOST_LISTED = 12
+# what reading JSON raises, and taking out of it what should be there, if it is damaged
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class UserError(Exception):

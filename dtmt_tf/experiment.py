@@ -21,7 +21,7 @@ from dtmt_tf.config import (
     Task,
     TrainingConfig,
 )
-from dtmt_tf.errors import UserError, hint
+from dtmt_tf.errors import DAMAGED, UserError, hint
 from dtmt_tf.languages import check_language
 from dtmt_tf.settings import about, as_override
 from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
@@ -248,8 +248,9 @@ def read_settings(path: Path) -> dict[str, Any]:
     """
     try:
         saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        _ = saved["settings"]["model_name"], saved["origins"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if type(saved["settings"]["model_name"]) is not str or type(saved["origins"]) is not dict:
+            raise TypeError("model_name should be a text, and origins an object")
+    except DAMAGED as error:
         raise UserError(
             f"{path} is damaged ({type(error).__name__}: {error}). The command that made the run "
             "writes it anew when it goes on."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import lzma
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dtmt_tf.errors import UserError, listed
+from dtmt_tf.errors import DAMAGED, UserError, listed
 from dtmt_tf.fetch import FAILURES, cache_dir, fetch, fetch_text
 from dtmt_tf.files import flush, locked, told_if_full
 
@@ -111,7 +112,7 @@ def read_catalogue(content: bytes, place: str | Path) -> dict[str, Archive]:
         wrong = [name for name, each in archives.items() if not _is_sound(name, each)]
         if wrong:
             raise ValueError(f"the entry {wrong[0]!r}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise UserError(
             f"{place} is no catalogue of models ({type(error).__name__}: {error}). {VARIABLE} "
             f"should name the {CATALOGUE} that dtmt pack wrote."
@@ -138,18 +139,24 @@ def unpacked(archive: Path, folder: Path) -> Iterator[Path]:
         with told_if_full(folder), zipfile.ZipFile(archive) as packed:
             packed.extractall(folder)  # names that lead out of the folder lose what leads them out
         found = list(folder.iterdir())
-        if len(found) != 1 or not list(found[0].glob("*/saved_model.pb")):
+        if len(found) != 1 or not list(found[0].glob("[0-9]*/saved_model.pb")):
             raise zipfile.BadZipFile("it does not hold one folder with an exported version")
         yield found[0]
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except (
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+        *(EOFError, RuntimeError, ValueError),
+    ) as error:
         raise UserError(
             f"{archive} is no archive of a model ({error}). dtmt pack makes one."
         ) from error
+    except OSError as error:
+        raise UserError(f"{archive} could not be unpacked: {error}.") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_sound(name: str, archive: Archive) -> bool:
+    urllib.parse.urlsplit(archive.file)  # raises ValueError where it is none
     return bool(NAME.fullmatch(name) and re.fullmatch("[0-9a-f]{64}", archive.sha256))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, BinaryIO
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import (
     copy_owner_and_mode,
     file_status,
@@ -267,7 +267,7 @@ def _read_record(partial: Path) -> dict[str, Any]:
         kinds = {name: type(value) for name, value in record.items()}
         if kinds == {"lines": int, "size": int, "input": str, "output": str}:
             return {**record, "lines": max(0, record["lines"]), "size": max(0, record["size"])}
-    except (ValueError, AttributeError):
+    except DAMAGED:
         pass
     raise UserError(f"{path} is not of this program. Move it, and run this again.")
 

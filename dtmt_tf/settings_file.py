@@ -64,6 +64,8 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise UserError(f"{path} is no YAML: {_one_line(error)}") from error
+    except RecursionError as error:
+        raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error
     names: dict[str, str] = {}
     entries: dict[str, Entry] = {}
     for name, value, place in _items(root, f"{path}:1"):

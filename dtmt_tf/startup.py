@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.machine import cores
 from dtmt_tf.quiet import quiet_stderr
 
@@ -44,7 +44,7 @@ def is_multiworker(name: str) -> bool:
         task = json.loads(text)["task"]
         workers = [*cluster.get("chief", []), *cluster["worker"]]
         cluster[task["type"]][int(task["index"])]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (*DAMAGED, IndexError) as error:
         raise UserError(
             f"{CLUSTER_VARIABLE} should name the workers and which of them this is, such as\n"
             f"  {CLUSTER_EXAMPLE}\n"

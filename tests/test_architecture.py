@@ -158,6 +158,24 @@ def prints(tree):
     ]
 
 
+def reads_of_json(tree):
+    """Lines that read JSON within a `try` which damage of all kinds does not end in."""
+    found = []
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
+        caught = {name.id for handler in node.handlers for name in ast.walk(handler.type or handler)
+                  if isinstance(name, ast.Name)}  # fmt: skip
+        calls = [
+            each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)
+        ]
+        found += [
+            call.lineno
+            for call in calls
+            if ast.unparse(call.func) in ("json.load", "json.loads")
+            and not {"DAMAGED", "RecursionError"} & caught
+        ]
+    return found
+
+
 # The package.
 
 
@@ -189,6 +207,11 @@ def test_public_names_have_docstrings(path):
 @pytest.mark.parametrize("path", MODULES, ids=short)
 def test_only_commands_print(path):
     assert room_of(path) in ("cli", "commands") or prints(tree_of(path)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_json_that_is_damaged_is_told_however_it_is_damaged(path):
+    assert reads_of_json(tree_of(path)) == []
 
 
 def test_the_map_has_no_circle():
@@ -257,3 +280,9 @@ def test_a_missing_docstring_and_a_print_are_caught():
     assert public_without_docstring(ast.parse("x = 1")) == ["the module"]
     assert prints(ast.parse(code)) == [3]
     assert prints(ast.parse("logger.info('print(1)')")) == []
+
+
+def test_json_that_is_read_without_regard_to_depth_is_caught():
+    code = "try:\n    x = json.loads(y)\nexcept {}:\n    pass"
+    assert reads_of_json(ast.parse(code.format("ValueError"))) == [2]
+    assert reads_of_json(ast.parse(code.format("(OSError, *DAMAGED)"))) == []

@@ -183,11 +183,28 @@ def test_an_archive_that_is_none_is_refused(shared, tmp_path):
     with zipfile.ZipFile(wrong, "w") as packed:
         packed.writestr("toy/readme", "")
         packed.writestr("../evil/saved_model.pb", "")
-    for content in (wrong.read_bytes(), b"no archive"):
+    contents = [wrong.read_bytes(), b"no archive"]
+    for method, name in [
+        (zipfile.ZIP_STORED, "toy/x1/saved_model.pb"),  # no version
+        (zipfile.ZIP_STORED, "toy/1/" + 300 * "n"),
+        (zipfile.ZIP_LZMA, "toy/1/saved_model.pb"),
+        (zipfile.ZIP_BZIP2, "toy/1/saved_model.pb"),
+    ]:
+        with zipfile.ZipFile(wrong, "w", method) as packed:
+            packed.writestr(name, bytes(range(256)) * 9)
+        content = bytearray(wrong.read_bytes())
+        if method != zipfile.ZIP_STORED:
+            begin = 30 + len(name) + 12  # of what is packed
+            content[begin : begin + 40] = 40 * b"\xff"
+        contents.append(bytes(content))
+    with zipfile.ZipFile(wrong, "w") as packed:
+        packed.writestr("toy/\u00fc", "")
+    contents.append(wrong.read_bytes().replace("\u00fc".encode(), b"\xff\xfe"))  # no UTF-8
+    for content in contents:
         wrong.write_bytes(content)
         digest = pretrained.fetch(wrong.as_uri(), tmp_path / "copy")
         change(shared, file="wrong.zip", sha256=digest)
-        with pytest.raises(UserError, match="no archive of a model"):
+        with pytest.raises(UserError, match="toy.partial (is no archive|could not be unpacked)"):
             find_pretrained("toy")
     assert kept(tmp_path) == [] and not list(tmp_path.rglob("evil"))
 
@@ -199,6 +216,8 @@ def test_an_archive_that_is_none_is_refused(shared, tmp_path):
         ('{"format": 2, "models": {}}', "format 2; this version of dtmt_tf reads format 1"),
         ('{"format": 1, "models": {"toy": {"file": "a"}}}', "KeyError: 'sha256'"),
         ('{"format": 1, "models": {"../x": {"file": "a", "sha256": "0"}}}', "the entry '../x'"),
+        ('{"format": 1, "models": {"x": {"file": "http://[", "sha256": "0"}}}', "Invalid IPv6"),
+        ("[" * 100_000, "RecursionError"),
     ],
 )
 def test_a_catalogue_that_is_none_is_told(shared, content, told):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, own_text
+from dtmt_tf.commands import common, lines, own_text
 from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,11 +63,15 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.data.check import format_findings
     from dtmt_tf.data.corpus import load_corpus
     from dtmt_tf.data.inspection import inspect
+    from dtmt_tf.data.own_files import named_files
     from dtmt_tf.evaluation import data_page
     from dtmt_tf.files import write_atomically
     from dtmt_tf.tasks import TASKS
 
     experiment, _ = (own_text if is_own else common).experiment(args)
+    for name in chain.from_iterable(chain(*named_files(experiment.data).values())):
+        if lines.same_file(Path(name), args.output):
+            raise UserError(f"{args.output} is text of the corpus; -o would write over it.")
     task, places = TASKS[experiment.task], (common.data_dir(args), common.cache_dir())
     data = dataclasses.replace(experiment.data, filters=())
     corpus = load_corpus(data, task, *places)

@@ -39,10 +39,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_files(args: argparse.Namespace) -> None:
-    """Raises a UserError if the output would take the place of the input."""
-    if args.input and args.output and same_file(args.input, args.output):
-        raise UserError(f"{args.output} is the input; -o would write over it.")
+def check_files(args: argparse.Namespace, *others: Path | None) -> None:
+    """Raises a UserError if the output would take the place of the input, or of other files."""
+    for path in (args.input, *others):
+        if path and args.output and same_file(path, args.output):
+            what = "the input" if path is args.input else "read, too"
+            raise UserError(f"{args.output} is {what}; -o would write over it.")
 
 
 def same_file(one: Path, other: Path) -> bool:

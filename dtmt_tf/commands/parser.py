@@ -44,6 +44,14 @@ class Formatter(argparse.HelpFormatter):
         return _wrapped(as_called(text), width).split("\n")
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _wrapped(text: str, width: int) -> str:
     indent = INDENT.match(text)
     hanging = " " * len(indent[0]) if indent else ""
@@ -93,7 +101,12 @@ class Parser(argparse.ArgumentParser):
             import argcomplete
 
             argcomplete.autocomplete(self)
-        return super().parse_args(args, namespace)
+        parsed = super().parse_args(args, namespace)
+        for name, value in vars(parsed).items():  # paths may be any bytes, texts may not
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str) and not _is_utf8(text):
+                    self.error(f"--{name.replace('_', '-')}: {text!r} is not UTF-8.")
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with a message; a setting that stands alone is told its option."""

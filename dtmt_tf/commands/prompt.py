@@ -47,7 +47,7 @@ def converse(
         word, _, value = line.partition(" ")
         if word in (":quit", ":q"):
             return
-        if word == ":nbest" and value.strip().isdecimal():
+        if word == ":nbest" and value.strip().isdecimal() and len(value) < 9:
             nbest = int(value)
         elif word == ":align" and not value:
             align = not align
@@ -59,6 +59,8 @@ def converse(
                 print(_shown(translator([line], nbest=nbest, align=align)[0]))
             except UserError as error:
                 print(f"error: {caller.as_called(str(error))}")
+            except UnicodeEncodeError:
+                print("error: That is not UTF-8.")
 
 
 def _shown(answer: Translation) -> str:

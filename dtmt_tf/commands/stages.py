@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import caller, files
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 
 RECIPE = "recipe"  # folder beside a run's `train/`: how far its stages are, and their texts
 STAGES = "stages.json"
@@ -141,7 +141,7 @@ class Stages:
         try:
             entries = json.loads(self.record.read_text("utf-8"))["stages"]
             return [{"words": entry["words"], "done": entry["done"]} for entry in entries]
-        except (ValueError, KeyError, TypeError) as error:
+        except DAMAGED as error:
             raise UserError(
                 f"{self.record} is damaged ({type(error).__name__}: {error}). Remove it: then all "
                 "stages are run again, each with what there is."

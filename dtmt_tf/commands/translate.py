@@ -46,9 +46,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--sample does not go with --glossary")
     if chosen and not args.sample:
         parser.error(f"--{next(iter(chosen)).replace('_', '-')} goes with --sample")
-    lines.check_files(args)
-    glossary = read_glossary(args.glossary) if args.glossary else {}
-    words = read_words(args.vocabulary) if args.vocabulary else None
+    lines.check_files(args, args.score, args.prefix, args.glossary, args.vocabulary)
+    # read once: a pipe has them once
+    args.terms = read_glossary(args.glossary) if args.glossary else {}
+    args.words = read_words(args.vocabulary) if args.vocabulary else None
     startup.start_tensorflow()
 
     from dtmt_tf.translator import Sampling, Translator
@@ -57,7 +58,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     translator = Translator.load(common.model_place(args), args.batch_size)
     args.constraints = None
     if args.glossary or args.vocabulary:
-        args.constraints = translator.constraints(glossary, words)
+        args.constraints = translator.constraints(args.terms, args.words)
     searched = args.sample or args.constraints
     at_prompt = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if at_prompt and not (args.input or args.output or args.score or args.prefix or searched):
@@ -83,11 +84,8 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
         **({"tag": args.tag} if args.tag else {}),
         **({"sample": dataclasses.asdict(args.sample)} if args.sample else {}),
-        **{
-            name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for name in ("glossary", "vocabulary")
-            if (path := getattr(args, name))
-        },
+        **({"glossary": args.terms} if args.glossary else {}),
+        **({"vocabulary": args.words} if args.vocabulary else {}),
     }
     show = as_json if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag

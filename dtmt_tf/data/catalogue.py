@@ -22,7 +22,7 @@ from tqdm import tqdm
 from dtmt_tf.data.check import TRAIN, check_pairs
 from dtmt_tf.data.parallel_text import Facts, PreparedText, fingerprint, preparing
 from dtmt_tf.data.request import Request
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import locked, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def _facts(text: PreparedText, folder: Path) -> Facts:
     with locked(path.with_suffix(".lock")):
         try:
             return Facts.from_dict(json.loads(path.read_text("utf-8")))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):  # not there, or damaged
+        except (FileNotFoundError, *DAMAGED):
             pass
         logger.info("Checking %s", text.builder.info.full_name)
         # nobody can mend a public corpus, so nothing found in it is fatal

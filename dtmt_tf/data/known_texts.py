@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf.data.lines import FileFacts, facts_of
+from dtmt_tf.errors import DAMAGED
 from dtmt_tf.files import locked, write_atomically
 
 
@@ -48,6 +49,6 @@ class KnownTexts:
         """Returns what is known of files by path; nothing if the memory is missing or damaged."""
         try:
             known = json.loads(self.memory.read_text("utf-8"))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, *DAMAGED):
             return {}
         return known if isinstance(known, dict) else {}

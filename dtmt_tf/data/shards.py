@@ -23,7 +23,7 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tqdm import tqdm
 
 from dtmt_tf.data.check import TRAIN
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import clear_leftovers, locked, write_atomically
 from dtmt_tf.terminal import bar_columns
 from dtmt_tf.text import Vocabulary
@@ -332,7 +332,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing. dtmt prepare makes it.") from None
-    except ValueError as error:
+    except DAMAGED as error:
         raise UserError(
             f"{path} is damaged: {error}. Remove its folder and run dtmt prepare again."
         ) from error

@@ -39,7 +39,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         sound = {
-            "temperature": (0 < self.temperature <= 1000, "above 0 and at most 1,000"),
+            "temperature": (1e-6 <= self.temperature <= 1000, "from 0.000001 to 1,000"),
             "top_k": (self.top_k >= 0, "at least 0"),
             "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
             "seed": (0 <= self.seed <= MOST_SEED, f"at least 0 and at most {MOST_SEED:,}"),

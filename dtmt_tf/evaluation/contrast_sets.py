@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 
 TABLE = ("set", "source", "correct", "contrastive")  # how columns begin: source_en, correct_de
 
@@ -96,7 +96,7 @@ def read_json(
             for error in sentence["errors"]:
                 errors.append((correct, len(rows), error["type"], error.get("distance")))
                 rows.append((sentence["source"], error["contrastive"]))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except DAMAGED as error:
         raise UserError(
             f"{name} is no list of sentences with source, reference and errors, each error with "
             f"type and contrastive, as LingEval97 has it ({type(error).__name__}: {error})."
@@ -126,8 +126,14 @@ def _contrast(
     texts = kind, source, correct, contrastive
     if not all(isinstance(text, str) for text in texts):
         raise UserError(f"{place}: type, source and translations should be texts.")
+    if not kind.isprintable():  # it stands in tables
+        raise UserError(f"{place}: the type {kind!r} has characters that can not be shown.")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{place}: a text has half of a character (a lone surrogate).") from None
     try:
         words = None if distance is None else int(distance)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise UserError(f"{place}: a distance is a number. Received: {distance!r}.") from None
     return Contrast(*texts, words)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
 from dtmt_tf.files import write_atomically
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
@@ -111,7 +111,7 @@ def _facts(version: Path) -> dict[str, Any]:
             "target_language": settings["data"]["target_language"],
             "bleu": {split: round(score["bleu"], 2) for split, score in scores.items()},
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *DAMAGED) as error:
         raise UserError(
             f"{version} does not say what it is ({type(error).__name__}: {error}). Export it again."
         ) from error

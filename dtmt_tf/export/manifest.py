@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import flush
 
 MANIFEST = "manifest.json"
@@ -53,12 +53,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        _ = [(each["size"], each["sha256"]) for each in manifest["files"].values()]
+        sound = [
+            type(each["size"]) is int and type(each["sha256"]) is str
+            for each in manifest["files"].values()
+        ]
+        if not all(sound):
+            raise ValueError("a size or a hash is none")
     except FileNotFoundError as error:
         raise UserError(
             f"{folder} has no {MANIFEST}: it is no exported version, or one of version 0.1."
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise UserError(f"{path} is damaged ({type(error).__name__}: {error}).") from error
     return manifest
 

@@ -21,7 +21,7 @@ from dtmt_tf.data.filtered import format_dropped
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
-from dtmt_tf.errors import UserError, listed
+from dtmt_tf.errors import DAMAGED, UserError, listed
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
@@ -360,7 +360,7 @@ class Run:
             return {}
         try:
             found = json.loads(path.read_text("utf-8"))
-        except (ValueError, RecursionError) as error:
+        except DAMAGED as error:
             raise UserError(f"{path} is damaged ({error}). {REMEDIES[name]}") from error
         if not isinstance(found, dict):
             raise UserError(f"{path} is damaged: it holds no object. {REMEDIES[name]}")

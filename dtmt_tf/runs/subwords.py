@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import to_dict
 from dtmt_tf.files import write_atomically
@@ -68,7 +68,7 @@ def made_from(work: Path) -> Any:
     """Returns what the sub-words in a folder were made from; nothing if that is not known."""
     try:
         return json.loads((work / MADE_FROM).read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, *DAMAGED):
         return None
 
 

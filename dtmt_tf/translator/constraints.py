@@ -14,6 +14,7 @@ from dtmt_tf.config import EOS_ID, UNK_ID
 from dtmt_tf.errors import UserError
 
 Phrase = tuple[int, ...]
+BLANK = "\u2581"  # SentencePiece's
 
 
 class Constraints:
@@ -32,8 +33,8 @@ class Constraints:
             others can be spelt of them. Anything by default.
 
     Raises:
-        UserError: If a term is empty or has characters that the sub-words lack, or there is
-            neither term nor word.
+        UserError: If a term is empty, or it or a word has characters that the sub-words lack, or
+            there is neither term nor word.
     """
 
     def __init__(
@@ -53,21 +54,18 @@ class Constraints:
         for (source, target), ids in zip(
             glossary.items(), _ids(subwords, glossary.values()), strict=True
         ):
-            if UNK_ID in ids:
-                raise UserError(
-                    f"The term {target!r} of the glossary can not be written: the model's "
-                    "sub-words lack one of its characters."
-                )
+            _check_writable(f"The term {target!r} of the glossary", target, ids)
             self._phrases[source] = ids
         longest_first = sorted(map(re.escape, glossary), key=len, reverse=True)
         any_term = f"(?:{'|'.join(longest_first)})"
         self._terms = re.compile(rf"(?<!\w){any_term}(?!\w)" if blanks else any_term)
         self.allowed: tf.Tensor | None = None
         if words:
+            rows = _ids(subwords, words)
+            for word, ids in zip(words, rows, strict=True):
+                _check_writable(f"The word {word!r} of the vocabulary", word, ids)
             allowed = np.zeros(size, bool)
-            rows = itertools.chain([(EOS_ID,)], self._phrases.values(), _ids(subwords, words))
-            allowed[list(itertools.chain.from_iterable(rows))] = True
-            allowed[UNK_ID] = False
+            allowed[[EOS_ID, *itertools.chain(*self._phrases.values(), *rows)]] = True
             self.allowed = tf.constant(allowed)
 
     @property
@@ -81,6 +79,15 @@ class Constraints:
             return {}
         found = dict.fromkeys(match[0] for match in self._terms.finditer(text))
         return {term: self._phrases[term] for term in found}
+
+
+def _check_writable(what: str, text: str, ids: Phrase) -> None:
+    if BLANK in text:
+        raise UserError(f"{what} can not be written: a model writes {BLANK} as a blank.")
+    if UNK_ID in ids:
+        raise UserError(
+            f"{what} can not be written: the model's sub-words lack one of its characters."
+        )
 
 
 def _ids(subwords: Any, texts: Iterable[str]) -> list[Phrase]:

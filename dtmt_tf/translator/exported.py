@@ -114,8 +114,8 @@ class ExportedModel:
         except tf.errors.InvalidArgumentError as error:
             half = count // 2
             if not half:
-                first = next(iter(inputs.values()))
-                raise UserError(_refusal(self.folder, first, error.message)) from error
+                longest = max((text for (text,) in inputs.values()), key=len)
+                raise UserError(_refusal(self.folder, longest, error.message)) from error
             halves = (slice(half), slice(half, None))
             parts = [{key: texts[part] for key, texts in inputs.items()} for part in halves]
             return [row for part in parts for row in self.ask(name, **part)]
@@ -142,10 +142,10 @@ def _not_loaded(folder: Path, error: Exception) -> UserError:
     )
 
 
-def _refusal(folder: Path, texts: Sequence[str], message: str) -> str:
+def _refusal(folder: Path, text: str, message: str) -> str:
     """Says which line a model refuses, and why, by its own message."""
     reason = message.partition("assertion failed: ")[2].partition("\n")[0] or message
     return (
-        f"{folder} refuses the line that begins with {texts[0][:50]!r}: {reason} "
+        f"{folder} refuses the line that begins with {text[:50]!r}: {reason} "
         "dtmt export --set makes a model with other limits."
     )

@@ -170,6 +170,8 @@ class Translator:
             ValueError: If prefixes are not as many as texts, or questions do not go together.
         """
         _check_lists(texts, prefixes)
+        if nbest < 0:
+            raise ValueError(f"nbest should be at least 0. Received: {nbest}.")
         if (sample or constraints) and (align or prefixes is not None):
             raise ValueError("sample and constraints go with neither align nor prefixes.")
         if sample:

@@ -35,7 +35,7 @@ class Upper:
         return cls(ROOT)  # a folder without a model: its hash is that of nothing
 
     def __call__(self, texts, nbest=0, align=False, prefixes=None, sample=None, constraints=None):
-        self.asked.append(list(texts))
+        self.asked.append([text.encode() for text in texts])
         if constraints:
             texts = [f"{text} {constraints}" for text in texts]
         if sample:
@@ -171,7 +171,7 @@ def test_options_of_samples_need_samples(run, capsys):
     with pytest.raises(SystemExit):
         run("--top-p", "0.9")
     assert "--top-p goes with --sample" in capsys.readouterr().err
-    with pytest.raises(UserError, match="temperature should be above 0"):
+    with pytest.raises(UserError, match="temperature should be from 0.000001"):
         run("--sample", "--temperature", "0")
 
 
@@ -233,6 +233,17 @@ def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
         *("Alignments are not shown.", "X", *helps, *helps, ""),
     ]
     assert conversation(monkeypatch, capsys, ":quit", "one") == []
+    said = conversation(monkeypatch, capsys, "a\udcff", f":nbest {'9' * 5000}", "one")
+    assert said == ["error: That is not UTF-8.", *helps, "ONE", ""]
+
+
+def test_terms_may_come_through_a_pipe(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=["a\tein\n"], daemon=True)
+    writer.start()
+    run("--glossary", "pipe", "-o", "out")
+    assert (tmp_path / "out").read_text() == "A B EIN\n EIN\nC EIN\n"
+    writer.join()
 
 
 def test_a_pipe_is_answered_before_it_ends(run, monkeypatch):

@@ -124,7 +124,15 @@ def test_samples_end_at_the_end_or_at_their_longest():
 
 
 @pytest.mark.parametrize(
-    "values", [{"temperature": 0}, {"top_k": -1}, {"top_p": 0}, {"top_p": 1.1}, {"seed": -1}]
+    "values",
+    [
+        {"temperature": 0},
+        {"temperature": 1e-38},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"top_p": 1.1},
+        {"seed": -1},
+    ],
 )
 def test_values_out_of_range_are_named(values):
     with pytest.raises(UserError, match=f"{next(iter(values))} should be"):

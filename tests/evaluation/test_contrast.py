@@ -164,9 +164,19 @@ def test_other_json_is_told(content):
         read_json(content, "a.json")
 
 
-def test_values_of_the_wrong_type_are_told():
-    sentence = {"source": 7, "reference": "b", "errors": [{"type": "k", "contrastive": "c"}]}
-    with pytest.raises(UserError, match="a.json: pair 1: type, source and translations"):
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (7, {}, "type, source and translations"),
+        ("a", {"type": "a\tb\x1b[2J"}, "the type 'a.*' has characters that can not be shown"),
+        ("a", {"contrastive": "\ud800"}, "a text has half of a character"),
+        ("a", {"distance": float("inf")}, "a distance is a number"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_told(source, error, message):
+    errors = [{"type": "k", "contrastive": "c", **error}]
+    sentence = {"source": source, "reference": "b", "errors": errors}
+    with pytest.raises(UserError, match=f"a.json: pair 1: {message}"):
         read_json(json.dumps([sentence]).encode(), "a.json")
 
 

@@ -111,6 +111,11 @@ def test_lists_that_do_not_belong_together_are_refused(translator, other):
         translator("a dog")
 
 
+def test_a_list_of_less_than_nothing_is_refused(translator):
+    with pytest.raises(ValueError, match="nbest should be at least 0. Received: -1."):
+        translator(["dogs"], nbest=-1)
+
+
 def test_eight_threads_get_the_same(translator):
     expected = translator(LINES, nbest=3, align=True)
     found = [None] * 8

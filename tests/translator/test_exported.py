@@ -117,3 +117,21 @@ def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path
     assert [row["score"] for row in rows] == [1.0] * 7
     with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
         model.ask("serving_default", text=["a", "b", "too long a line", "c"])
+
+
+def test_what_is_refused_of_several_inputs_is_the_longest(tmp_path):
+    module = tf.Module()
+
+    @tf.function(input_signature=[TEXT])
+    def translate(text):
+        return {"translation": text, "score": tf.ones_like(text, tf.float32)}
+
+    @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, "target")])
+    def score(text, target):
+        short = tf.debugging.assert_less(tf.strings.length(target), 9, "at most 8 bytes")
+        with tf.control_dependencies([short]):
+            return {"score": tf.strings.length(text + target)}
+
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": translate, "score": score})
+    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
+        ExportedModel(tmp_path).ask("score", text=["a"], target=["too long a line"])

@@ -49,7 +49,7 @@ def test_phrases_are_the_sub_words_of_the_target_term():
 
 
 def test_a_vocabulary_allows_its_sub_words_and_those_of_terms():
-    constraints = made({"dog": "z"}, ["ab", "c!", " "])
+    constraints = made({"dog": "z"}, ["ab", "c", " "])
     allowed = {EOS_ID, *map(LETTERS.index, "abcz")}
     assert set(np.flatnonzero(constraints.allowed)) == allowed
     assert made({}, ["a"]).phrases("a dog") == {} and not made({}, ["a"]).has_terms
@@ -60,6 +60,8 @@ def test_a_vocabulary_allows_its_sub_words_and_those_of_terms():
     ("glossary", "vocabulary", "message"),
     [
         ({"dog": "h!"}, None, "'h!' of the glossary can not be written"),
+        ({"dog": "h\u2581"}, None, "a model writes \u2581 as a blank"),
+        ({}, ["a", "c!"], "'c!' of the vocabulary can not be written"),
         ({"dog": " "}, None, "A term of the glossary is empty"),
         ({}, [" "], "no term and no word"),
         ({}, None, "no term and no word"),
