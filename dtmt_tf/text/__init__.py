@@ -2,6 +2,7 @@
 
 from dtmt_tf.text.dictionary import read_dictionary
 from dtmt_tf.text.parts import joiner
-from dtmt_tf.text.subword import UNKNOWN, Subwords, Vocabulary, train_subwords
+from dtmt_tf.text.subword import UNKNOWN, Subwords, train_subwords
+from dtmt_tf.text.vocabulary import Vocabulary
 
 __all__ = ["UNKNOWN", "Subwords", "Vocabulary", "joiner", "read_dictionary", "train_subwords"]
