@@ -2,7 +2,15 @@
 
 from dtmt_tf.text.dictionary import read_dictionary
 from dtmt_tf.text.parts import joiner
-from dtmt_tf.text.subword import UNKNOWN, Subwords, train_subwords
+from dtmt_tf.text.subword import UNKNOWN, Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
 
-__all__ = ["UNKNOWN", "Subwords", "Vocabulary", "joiner", "read_dictionary", "train_subwords"]
+__all__ = [
+    "UNKNOWN",
+    "Subwords",
+    "TooFewSubwords",
+    "Vocabulary",
+    "joiner",
+    "read_dictionary",
+    "train_subwords",
+]

@@ -6,7 +6,8 @@ import hashlib
 import io
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import sentencepiece
@@ -21,11 +22,35 @@ from dtmt_tf.text.parts import BLANK, Cutter
 logger = logging.getLogger(__name__)
 
 MAX_LINES = 1_000_000  # that sub-words are learnt from; they take about 0.7 GB
+MAX_BYTES = 65_536  # of a line that sub-words are learnt from
 UNKNOWN = "\u2047"  # how SentencePiece writes <unk>: two question marks in one
 Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
 
 
-def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> bytes:
+class TooFewSubwords(UserError):
+    """A text has fewer sub-words than a setting asks for.
+
+    Args:
+        setting: The setting of data.
+        asked: What it asks for.
+
+    Attributes:
+        setting: The setting.
+        most: How many the text has.
+    """
+
+    def __init__(self, setting: str, asked: int, most: int) -> None:
+        super().__init__(
+            f"`data.{setting}` should be at most {most:,}: the training text has no more "
+            f"sub-words. Received: {asked:,}."
+        )
+        self.setting = setting
+        self.most = most
+
+
+def train_subwords(
+    lines: Iterable[str], vocab_size: int, data: DataConfig, setting: str = "source_vocab_size"
+) -> bytes:
     """Trains a model of sub-words (BPE) or of words; returns it in SentencePiece's own format.
 
     Ids start with <pad>, <eos>, <unk> and `data.reserved_symbols`. Text is normalised by
@@ -38,18 +63,20 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
         lines: Training text; read once.
         vocab_size: Number of sub-words or words, special and reserved ones included.
         data: Gives the kind, the normalisation and what characters count.
+        setting: The one that gives the number, for messages.
 
     Raises:
-        UserError: If the text holds too little for so large a vocabulary.
+        TooFewSubwords: If the text has fewer sub-words.
+        UserError: If it has more characters than that, or no line to learn from.
     """
     model = io.BytesIO()
-    num_lines = itertools.count()
     of_words = data.vocabulary_kind == "word"
     if of_words:
         lines = (b" ".join(_words(line)).decode() for line in lines)
+    text = _Counted(lines)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line for line, _ in zip(lines, num_lines, strict=False)),
+            sentence_iterator=iter(text),
             input_sentence_size=MAX_LINES,
             shuffle_input_sentence=True,
             model_writer=model,
@@ -68,19 +95,56 @@ def train_subwords(lines: Iterable[str], vocab_size: int, data: DataConfig) -> b
             character_coverage=data.character_coverage,
             split_digits=data.split_digits,
             byte_fallback=data.byte_fallback,
-            max_sentence_length=65536,
+            max_sentence_length=MAX_BYTES,
             num_threads=1,
             minloglevel=2,
         )
     except RuntimeError as error:
+        if most := re.search(r"Vocabulary size too high .*<= (\d+)", str(error)):
+            raise TooFewSubwords(setting, vocab_size, int(most[1])) from error
+        if "!sentences_.empty()" in str(error):
+            raise UserError(text.none_taken()) from error
         raise UserError(
             f"SentencePiece could not make {vocab_size} sub-words: {error}\n"
             "See data.source_vocab_size, data.target_vocab_size, data.character_coverage and "
             "data.normalization."
         ) from error
-    if (total := next(num_lines)) > MAX_LINES:
-        logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{total:,}")
+    if text.total > MAX_LINES:
+        logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{text.total:,}")
+    if text.too_long:
+        logger.warning(
+            "Sub-words are not learnt from %s lines of more than %s bytes",
+            *(f"{text.too_long:,}", f"{MAX_BYTES:,}"),
+        )
     return model.getvalue()
+
+
+class _Counted:
+    """Lines that are counted as they are read."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self._first = ""  # that holds anything
+        self.total = 0
+        self.too_long = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._first = self._first or line
+            self.total += 1
+            self.too_long += len(line) > MAX_BYTES // 4 and len(line.encode()) > MAX_BYTES
+            yield line
+
+    def none_taken(self) -> str:
+        """Returns why SentencePiece took none of them."""
+        if not self.total:
+            return "There is no training text to learn sub-words from: no pair is left."
+        return (
+            f"Sub-words are learnt from lines of at most {MAX_BYTES:,} bytes without the character "
+            f"U+2585, and the training text has no such line. {self._first[:40]!r}... has "
+            f"{len(self._first.encode()):,} bytes. Put one sentence on each line of the training "
+            "files."
+        )
 
 
 class Subwords:

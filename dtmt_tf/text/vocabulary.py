@@ -30,14 +30,18 @@ class Vocabulary:
 
     @classmethod
     def train(cls, source: Iterable[str], target: Iterable[str], data: DataConfig) -> Vocabulary:
-        """Trains one joint model, or one for each side, on the training text, read once."""
+        """Trains one joint model, or one for each side, on the training text, read once.
+
+        Raises:
+            UserError: See `train_subwords`.
+        """
         if data.joint_vocabulary:
             lines = itertools.chain(source, target)
             joint = Subwords(train_subwords(lines, data.source_vocab_size, data))
             return cls(joint, joint)
         return cls(
             Subwords(train_subwords(source, data.source_vocab_size, data)),
-            Subwords(train_subwords(target, data.target_vocab_size, data)),
+            Subwords(train_subwords(target, data.target_vocab_size, data, "target_vocab_size")),
         )
 
     @property

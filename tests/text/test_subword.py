@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import itertools
 import logging
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.text import Subwords, Vocabulary, subword, train_subwords
+from dtmt_tf.text import Subwords, TooFewSubwords, Vocabulary, subword, train_subwords
 
 SYLLABLES = "ba der Äp fel grü ß un können ly 1 23 405 . , ! -Ö z’ (sch) é ich ung ver 9% &".split()
 
@@ -229,9 +230,16 @@ def test_training_is_deterministic():
     assert train_subwords(LINES, size, data) != train_subwords(LINES[:200], size, data)
 
 
-def test_too_large_a_vocabulary_names_the_setting():
-    with pytest.raises(UserError, match=r"5000 sub-words(.|\n)*data\.source_vocab_size"):
-        train_subwords(LINES, 5000, DataConfig())
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_too_large_a_vocabulary_names_the_setting_and_the_most_that_the_text_has(side):
+    texts = {"source": ["ab"] * 9, "target": ["ab"] * 9} | {side: ["abc"] * 9}
+    data = DataConfig(joint_vocabulary=False, source_vocab_size=8, target_vocab_size=8)
+    larger = dataclasses.replace(data, **{f"{side}_vocab_size": 50})
+    with pytest.raises(TooFewSubwords) as error:
+        Vocabulary.train(*texts.values(), larger)
+    assert error.value.setting == f"{side}_vocab_size"
+    assert f"`data.{side}_vocab_size` should be at most {error.value.most}" in str(error.value)
+    assert train_subwords(texts[side], error.value.most, data)
 
 
 def test_too_small_a_vocabulary_is_a_user_error():
@@ -261,9 +269,24 @@ def test_of_few_lines_all_are_taken(monkeypatch, caplog):
     ]
 
 
-def test_no_text_is_a_user_error():
-    with pytest.raises(UserError):
-        train_subwords([], 100, DataConfig())
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([], "There is no training text"),
+        (["word " * 20_000, "x" * 70_000], "'word word .* has 100,000 bytes. Put one sentence on"),
+        (["\u2585"] * 9, "without the character U.2585"),
+    ],
+)
+def test_text_that_has_no_line_to_learn_from_is_a_user_error(lines, told):
+    with pytest.raises(UserError, match=told):
+        train_subwords(lines, 100, DataConfig())
+
+
+def test_lines_too_long_to_learn_from_are_told_of(caplog):
+    long = ["x" * subword.MAX_BYTES, "q" * (subword.MAX_BYTES + 1), "ü" * subword.MAX_BYTES]
+    found = processor(Subwords(train_subwords([*LINES, *long], 120, DataConfig())))
+    assert "not learnt from 2 lines of more than 65,536 bytes" in caplog.text
+    assert [found.encode(text)[1] for text in ("x", "q")] == [found.piece_to_id("x"), UNK_ID]
 
 
 # Both languages.
