@@ -11,6 +11,7 @@ from dtmt_tf.experiment import SECTIONS, resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.sizing import RULES, TextFacts, preset, size
 from dtmt_tf.tasks import TASKS
+from dtmt_tf.text import train_subwords
 
 PAIRS = [1, 3, 10, 100, 300, 1000, 3000, 10_000, 29_000, 162_190, 10**6, 4_500_000, 36 * 10**6]
 
@@ -139,3 +140,10 @@ def test_each_rule_says_where_it_comes_from_and_names_a_setting():
     fields = {f"data.{item.name}" for item in dataclasses.fields(DataConfig)}
     fields |= {f"training.{item.name}" for item in dataclasses.fields(TrainingConfig)}
     assert set(RULES) <= fields
+
+
+def test_a_small_text_has_room_for_its_characters_bytes_and_reserved_symbols():
+    given = "data.byte_fallback=true", "data.reserved_symbols=<a>,<b>"
+    experiment, _ = sized(facts(1, alphabet=1), *given)
+    assert experiment.data.source_vocab_size == 3 + 1 + 1 + 2 + 256
+    assert train_subwords(["-"] * 9, experiment.data.source_vocab_size, experiment.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -11,7 +12,8 @@ from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import to_dict
 from dtmt_tf.files import write_atomically
-from dtmt_tf.text import Vocabulary
+from dtmt_tf.sizing import SIZED
+from dtmt_tf.text import TooFewSubwords, Vocabulary
 
 if TYPE_CHECKING:
     from dtmt_tf.runs.run import Run
@@ -32,9 +34,12 @@ def subwords_of(run: Run) -> Vocabulary:
     """
     if run.members:
         return run.members[0].vocabulary
-    if not run.checkpoints.steps():
+    begins = not run.checkpoints.steps()
+    if begins:
         _make(run)
     found = Vocabulary.load(run.work)
+    if begins and not run.init_from:
+        _note_sizes(run, found)
     run.checkpoints.vocabulary = found.fingerprint
     noted = run.former_settings().get("vocabulary", found.fingerprint)
     if run.checkpoints.steps() and noted != found.fingerprint:
@@ -88,7 +93,40 @@ def _make(run: Run) -> None:
 
 
 def _train(run: Run) -> Vocabulary:
+    """Trains sub-words. A size that the user did not set is the most that there may be."""
     logger.info("Training sub-words")
-    sources = (source for source, _ in run.corpus.stream("train"))
-    targets = (target for _, target in run.corpus.stream("train"))
-    return Vocabulary.train(sources, targets, run.experiment.data)
+    data = run.experiment.data
+    while True:
+        sources = (source for source, _ in run.corpus.stream("train"))
+        targets = (target for _, target in run.corpus.stream("train"))
+        try:
+            return Vocabulary.train(sources, targets, data)
+        except TooFewSubwords as error:
+            if not _is_sized(run, error.setting):
+                raise
+            largest: Any = {error.setting: error.most}
+            data = dataclasses.replace(data, **largest)
+
+
+def _note_sizes(run: Run, found: Vocabulary) -> None:
+    """Has a run's settings say how many sub-words there are where the text has fewer than sized.
+
+    These settings make the same sub-words again.
+    """
+    data, sides = run.experiment.data, ("source", "target")
+    sizes: Any = {f"{side}_vocab_size": getattr(found, side).size for side in sides}
+    fewer = {
+        name: n for name, n in sizes.items() if _is_sized(run, name) and n < getattr(data, name)
+    }
+    if not fewer:
+        return
+    run.experiment = dataclasses.replace(run.experiment, data=dataclasses.replace(data, **fewer))
+    reason = f"{SIZED}all the sub-words that the text has"
+    run.origins = {**run.origins, **{f"data.{name}": reason for name in fewer}}
+    told = " and ".join(f"data.{name} is {size:,}" for name, size in fewer.items())
+    logger.info("%s: the text has no more sub-words", told)
+
+
+def _is_sized(run: Run, setting: str) -> bool:
+    """Whether a setting of data was sized from the text."""
+    return run.origins.get(f"data.{setting}", "").startswith(SIZED)
