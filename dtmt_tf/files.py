@@ -85,6 +85,26 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def no_file(path: Path) -> str | None:
+    """Returns what to say of what has a name and is no file; nothing if nothing has it.
+
+    A pipe's text is gone once it is read, and text files are read several times.
+    """
+    if path.is_dir():
+        return f"{path} is a folder. Name a file in it."
+    if path.exists():
+        return f"{path} is a pipe or a device. Save its text to a file, and name that."
+    return None
+
+
+def check_name(name: str) -> None:
+    """Raises a UserError if a file's name is not UTF-8, as records of it are."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"The name {os.fsencode(name)!r} is not UTF-8. Rename it.") from None
+
+
 def system_error(error: BaseException) -> int | None:
     """Returns the number (`errno`) of what the system refused, or None if an error is no such.
 

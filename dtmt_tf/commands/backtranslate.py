@@ -9,6 +9,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.recipe import Recipe, follow, recipe_parser
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import no_file
 
 MOST_TIMES = 1000
 
@@ -74,7 +75,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--top-k goes with --sample")
     for path in args.target_text:
         if not path.is_file():
-            raise UserError(f"--target-text: {path} was not found.")
+            raise UserError(f"--target-text: {no_file(path) or f'{path} was not found.'}")
     startup.start_tensorflow()
 
     recipe = Recipe(args)

@@ -275,8 +275,7 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     except MemoryError:
         code = _failed("Memory does not suffice.")
     except UnicodeEncodeError as error:
-        excerpt = error.object[max(0, error.start - 40) : error.end + 10]
-        code = _failed(f"{excerpt!r} holds bytes that are not UTF-8. Rename it.")
+        code = _failed(f"{_not_utf8(error)} is not UTF-8. Rename it.")
     except Exception as error:
         if system_error(error) is None and not isinstance(error, OSError):
             raise
@@ -285,6 +284,13 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         if is_of_full_disk(error):
             print("Make room and run the same command again.", file=sys.stderr)
     sys.exit(code)
+
+
+def _not_utf8(error: UnicodeEncodeError) -> str:
+    """Returns the argument that is not UTF-8; if all are, the text around what is not."""
+    around = error.object[max(0, error.start - 40) : error.end + 10]
+    words = (word for word in sys.argv[1:] if error.object[error.start] in word)
+    return next((repr(os.fsencode(word)) for word in words), repr(around))
 
 
 def _failed(text: str) -> int:

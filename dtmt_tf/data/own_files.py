@@ -16,6 +16,7 @@ from dtmt_tf.data.lines import PACKED, FileFacts, facts_of, is_marked, unmarked_
 from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
 from dtmt_tf.data.request import DATASETS, Request
 from dtmt_tf.errors import UserError, hint
+from dtmt_tf.files import check_name, no_file
 
 Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
 
@@ -89,15 +90,22 @@ def find_file(
     cache_dir: Path,
     read: Callable[[Path], FileFacts] = facts_of,
 ) -> Path:
-    """Returns the path of a file: as given, below the data directory, or downloaded."""
+    """Returns the path of a file: as given, below the data directory, or downloaded.
+
+    Raises:
+        UserError: If there is none, it is no regular file, or its name is not UTF-8.
+    """
+    check_name(name)
     remote = {file.path: file for file in task.files}
     if name in remote:
         return resolve_file(remote[name], data_dir, cache_dir, read)
-    for folder in (Path(), *([data_dir] if data_dir else [])):
-        for suffix in ("", *PACKED):
-            path = folder / (name + suffix)
-            if path.is_file():
-                return path
+    folders = [Path(), *([data_dir] if data_dir else [])]
+    paths = [folder / (name + suffix) for folder in folders for suffix in ("", *PACKED)]
+    for path in paths:
+        if path.is_file():
+            return path
+    if other := next(filter(None, map(no_file, paths)), None):
+        raise UserError(other)
     where = f", here or below {data_dir}" if data_dir else ", here; --data-dir names another place"
     near = hint(Path(name).name, _names_beside(name, data_dir))
     found = f"{name} was not found{'' if Path(name).is_absolute() else where}. {near}".rstrip()

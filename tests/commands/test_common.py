@@ -110,6 +110,17 @@ def test_a_cluster_is_read_or_refused_with_an_example(monkeypatch, cluster, task
         assert startup.is_multiworker("auto") == several
 
 
+def test_what_is_not_utf_8_is_named_by_the_argument_that_brought_it(monkeypatch, capsys):
+    def fail():
+        ("\0".join(["en", "a\udcff", "de"])).encode()
+
+    for words, told in (["--x", "a\udcff"], r"b'a\xff'"), (["--x"], r"'en\x00a\udcff\x00de'"):
+        monkeypatch.setattr("sys.argv", ["dtmt", *words])
+        with pytest.raises(SystemExit):
+            common.main(fail)
+        assert capsys.readouterr().err == f"error: {told} is not UTF-8. Rename it.\n"
+
+
 def test_devices_that_can_not_be_had_are_refused_before_anything_starts():
     with pytest.raises(UserError, match="names CPU:1 twice"):
         startup.start_tensorflow(["CPU:0", "CPU:1", "cpu:1"])
