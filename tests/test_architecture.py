@@ -67,7 +67,7 @@ ALLOWED = {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
-        *("sizing", "fetch", "pretrained", "text"),
+        *("sizing", "fetch", "pretrained", "text", "languages"),
         *("server", "terminal"),
     },
     "cli": {"caller", "commands", "errors"},

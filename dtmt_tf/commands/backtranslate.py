@@ -73,15 +73,24 @@ def command(arguments: Sequence[str] | None = None) -> int:
     common.check_range(args, "upsample", 1, MOST_TIMES)
     if args.top_k is not None and not args.sample:
         parser.error("--top-k goes with --sample")
+    if "," in args.tag or args.tag.startswith("-"):
+        raise UserError(
+            "--tag should hold no comma, which divides data.reserved_symbols, and begin with no "
+            f"dash. Received: {args.tag!r}."
+        )
     for path in args.target_text:
         if not path.is_file():
             raise UserError(f"--target-text: {no_file(path) or f'{path} was not found.'}")
     startup.start_tensorflow()
+    if args.top_k is not None:
+        from dtmt_tf.translator import Sampling
+
+        Sampling(top_k=args.top_k)
 
     recipe = Recipe(args)
     stages = [recipe.text()]
     if args.reverse_model:
-        reverse = ["--model", args.reverse_model]
+        reverse = recipe.trained("--reverse-model", args.reverse_model, back=True)
     else:
         name = recipe.name("reverse")
         turned = f"data.reverse={str(not recipe.data.reverse).lower()}"

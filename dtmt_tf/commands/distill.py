@@ -62,7 +62,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     recipe = Recipe(args)
     stages = [recipe.text()]
     if args.teacher:
-        teacher = ["--model", args.teacher]
+        teacher = recipe.trained("--teacher", args.teacher)
     else:
         names = [recipe.name(f"teacher{seed}") for seed in seeds]
         stages += [

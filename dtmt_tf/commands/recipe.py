@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,12 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.stages import RECIPE, Stage, Stages
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import check_name
+from dtmt_tf.languages import base_language
 from dtmt_tf.settings import is_built_in
 
 Pair = tuple[Path, Path]  # source and target files
+ANY_LANGUAGE = ("", "mul", "und")  # what a model's language is if it does not say which
 
 
 def recipe_parser(command: str, description: str, named: str, *examples: str) -> Parser:
@@ -133,6 +137,37 @@ class Recipe:
         words = ("train", "--name", name, *self._words(args))
         return Stage(title, words, self.run(name) / "train" / "report.html")
 
+    def trained(self, option: str, named: str, back: bool = False) -> list[str]:
+        """Returns the options that name a trained model which a recipe is given.
+
+        Args:
+            option: What gives it, such as `--teacher`.
+            named: What it was given.
+            back: Whether the model is to translate from target to source.
+
+        Raises:
+            UserError: If there is no such model, or it says that it translates other languages.
+        """
+        from dtmt_tf.translator.places import find_model
+
+        args = argparse.Namespace(**{**vars(self._args), "task": self.task, "config": None})
+        args.model, args.name = named, None
+        try:
+            folder = find_model(common.model_place(args))
+        except UserError as error:
+            raise UserError(f"{option}: {error}") from None
+        data = self.data
+        wanted = (data.source_language, data.target_language)[:: -1 if back else 1]
+        found = _languages(folder)
+        for one, other in zip(found, wanted, strict=True):
+            known = not {one, other} & {*ANY_LANGUAGE}
+            if known and base_language(one) != base_language(other):
+                raise UserError(
+                    f"{option}: {folder} translates {' to '.join(found)}, and a model of "
+                    f"{' to '.join(wanted)} is needed."
+                )
+        return ["--model", named]
+
     def translation(self, title: str, model: Sequence[str], text: Path, output: Path) -> Stage:
         """Returns the stage that translates a file.
 
@@ -146,10 +181,22 @@ class Recipe:
         return Stage(title, words, output)
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
-        """Has arguments name files in place of the corpus."""
+        """Has arguments name files in place of the corpus.
+
+        Raises:
+            UserError: If a path can not be written in a setting.
+        """
         texts = {split: [self._pair(split)] for split in self._splits} | {"train": files}
         if self.data.reverse:  # which exchanges the sides once more
             texts = {split: [pair[::-1] for pair in pairs] for split, pairs in texts.items()}
+        paths = [str(path) for pairs in texts.values() for pair in pairs for path in pair]
+        for path in paths:
+            check_name(path)
+            if "," in path and not self._is_own:
+                raise UserError(
+                    f"{path} has a comma, which divides the files of data.train_source. Rename it, "
+                    "or choose another --output-dir or --name."
+                )
         if self._is_own:
             for option, split in own_text.SPLITS.items():
                 setattr(args, option, [[*map(str, pair)] for pair in texts.get(split, ())])
@@ -176,6 +223,15 @@ class Recipe:
         words += ["--model", args.model] if args.model else []
         words += ["--config", str(args.config.path)] if args.config else []
         return [*words, *(["--set", *args.set] if args.set else [])]
+
+
+def _languages(folder: Path) -> tuple[str, str]:
+    """Returns source and target language of an exported version, "" if it does not say."""
+    try:
+        data = json.loads((folder / "experiment.json").read_text("utf-8"))["settings"]["data"]
+        return str(data["source_language"]), str(data["target_language"])
+    except (OSError, ValueError, KeyError, TypeError):  # of another program
+        return "", ""
 
 
 def follow(recipe: Recipe, stages: Sequence[Stage], plan: bool) -> int:

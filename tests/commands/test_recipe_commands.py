@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import json
 
 import pytest
 
@@ -54,6 +55,23 @@ def stages_of(monkeypatch, tmp_path):
     return call
 
 
+@pytest.fixture
+def exported(tmp_path):
+    """Makes an exported version that says which languages it translates, or says nothing."""
+
+    def make(name, *languages, task="cldr_ende"):
+        folder = tmp_path / task / name / "1"
+        folder.mkdir(parents=True)
+        (folder / "saved_model.pb").touch()
+        if languages:
+            sides = zip(("source_language", "target_language"), languages, strict=True)
+            record = {"settings": {"data": dict(sides)}}
+            (folder / "experiment.json").write_text(json.dumps(record))
+        return name
+
+    return make
+
+
 def names(paths):
     return ["/".join(path.split("/")[-2:]) for path in paths]
 
@@ -86,7 +104,8 @@ def test_a_student_reads_references_and_translations_in_its_direction(stages_of,
     assert translate[-1] == data.train_source[0] and translate[-2] == data.train_target[1]
 
 
-def test_a_trained_teacher_teaches_and_the_student_may_differ(stages_of):
+def test_a_trained_teacher_teaches_and_the_student_may_differ(stages_of, exported):
+    exported("big", "en-GB", "de")
     student = ["--student-model", "dtmt_tiny", "--student-set", "training.max_steps=7"]
     found, runs = stages_of(distill, "--teacher", "big", "--without-references", *student)
     assert [stage.words[0] for stage in found] == ["prepare", "translate", "train"]
@@ -135,13 +154,47 @@ def test_back_translations_are_read_as_sources_of_the_target_text(
     assert words[3:] == (*asked, "-o", forward.train_source[2], more[1])
 
 
-def test_a_trained_reverse_model_translates_every_file_back(stages_of, more):
+def test_a_trained_reverse_model_translates_every_file_back(stages_of, exported, more):
+    exported("back", "de", "en")
     found, runs = stages_of(backtranslate, "--reverse-model", "back", *more, more[1])
     assert [stage.words[0] for stage in found] == ["prepare", "translate", "translate", "train"]
     assert found[1].words[3:6] == ("--model", "back", "-o")
     data = runs["backtranslated"].data
     assert names(data.train_source)[1:] == ["recipe/back1.txt", "recipe/back2.txt"]
     assert data.reserved_symbols == ()
+
+
+@pytest.mark.parametrize("arguments", [[], OWN], ids=["task", "own text"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_model_of_another_direction_is_refused(stages_of, exported, more, arguments, turned):
+    task = "custom" if arguments else "cldr_ende"
+    for languages in ("en", "de"), ("de", "en"), ("de", "fr"):
+        exported("-".join(languages), *languages, task=task)
+    setting = ["--set", "data.reverse=true"] if turned else []
+    forward, back = ("de-en", "en-de") if turned else ("en-de", "de-en")
+    options = {distill: ["--teacher"], backtranslate: [*more, "--reverse-model"]}
+    for command, right in (distill, forward), (backtranslate, back):
+        given = [*arguments, *setting, *options[command]]
+        assert stages_of(command, *given, right)
+        for wrong in {"en-de", "de-en", "de-fr"} - {right}:
+            told = f"{wrong}/1 translates {wrong.replace('-', ' to ')}, and a model of "
+            with pytest.raises(UserError, match=told + right.replace("-", " to ")):
+                stages_of(command, *given, wrong)
+
+
+@pytest.mark.parametrize("languages", [(), ("", ""), ("mul", "de")])
+def test_a_model_that_does_not_say_its_languages_is_taken(stages_of, exported, languages):
+    assert stages_of(distill, "--teacher", exported("silent", *languages))
+
+
+def test_names_that_settings_can_not_hold_are_refused(stages_of, more, tmp_path):
+    with pytest.raises(UserError, match=r"x,y/\S+ has a comma"):
+        stages_of(distill, "--name", "x,y")
+    assert stages_of(distill, *OWN, "--name", "x,y")  # options name files one by one
+    for name, told in ("a,b", r"a,b has a comma"), ("a\udcff", r"a\\xff' is not UTF-8"):
+        (tmp_path / name).touch()
+        with pytest.raises(UserError, match=told):
+            stages_of(backtranslate, *more, str(tmp_path / name))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +205,12 @@ def test_a_trained_reverse_model_translates_every_file_back(stages_of, more):
         (distill, ["--student-model", "dtmt9"], "Unknown model 'dtmt9'"),
         (distill, ["--name", "a/b"], "plain name"),
         (backtranslate, ["--target-text", "none.de"], "--target-text: none.de was not found"),
+        (distill, ["--teacher", "none"], "--teacher: .*none holds no exported model"),
         (backtranslate, ["--target-text", __file__, "--tag", "a b"], "without blanks"),
+        (backtranslate, ["--target-text", __file__, "--tag", ","], "--tag should hold no comma"),
+        (backtranslate, ["--target-text", __file__, "--tag=-b"], "--tag should .* no dash"),
+        (backtranslate, ["--target-text", __file__, "--reverse-model", "none"], "--reverse-model:"),
+        (backtranslate, ["--target-text", __file__, "--sample", "--top-k", "-5"], "at least 0"),
         (backtranslate, ["--target-text", __file__, "--upsample", "0"], "--upsample should be"),
     ],
 )
