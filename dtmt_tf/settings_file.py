@@ -38,11 +38,13 @@ class SettingsFile:
         path: The file.
         names: Of the task and of the preset, as far as it names them.
         entries: Its settings.
+        places: File and line of each name.
     """
 
     path: Path
     names: dict[str, str]
     entries: tuple[Entry, ...]
+    places: dict[str, str]
 
 
 def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
@@ -67,6 +69,7 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
     except RecursionError as error:
         raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error
     names: dict[str, str] = {}
+    places: dict[str, str] = {}
     entries: dict[str, Entry] = {}
     for name, value, place in _items(root, f"{path}:1"):
         if name in NAMES:
@@ -74,7 +77,7 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
                 raise UserError(f"{place}: {name} should be a name.")
             if name in names:
                 raise UserError(f"{place}: {name} is named twice.")
-            names[name] = value.value
+            names[name], places[name] = value.value, place
         elif name in sections:
             for setting, inner, inner_place in _items(value, place):
                 _add(entries, f"{name}.{setting}", inner, inner_place)
@@ -83,7 +86,7 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         else:
             near = hint(name, [*NAMES, *sections], f"There are {', '.join(sections)}.")
             raise UserError(f"{place}: unknown section {name!r}. {near}")
-    return SettingsFile(path, names, tuple(entries.values()))
+    return SettingsFile(path, names, tuple(entries.values()), places)
 
 
 def _add(entries: dict[str, Entry], key: str, node: yaml.Node, place: str) -> None:

@@ -43,6 +43,7 @@ def test_a_file_may_set_any_part_with_comments_and_whole_names(read):
         "decoding:\n"
     )
     assert file.names == {"task": "toy"}
+    assert file.places == {"task": f"{file.path}:2"}
     experiment, origins = applied(file)
     assert experiment.model == ToyConfig(units=16, context_dim=None, use_layer_norm=False)
     assert (experiment.training.learning_rate, experiment.training.seed) == (3e-5, 1000)

@@ -15,11 +15,12 @@ from typing import NoReturn
 
 from dtmt_tf import caller
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.config import Task
+from dtmt_tf.config import ModelConfig, Task
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.experiment import KINDS, Experiment, resolve
 from dtmt_tf.fetch import cache_dir  # noqa: F401 - commands take it from here
 from dtmt_tf.files import is_of_full_disk, system_error
+from dtmt_tf.settings_file import MODEL_NAME, TASK
 
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
@@ -177,7 +178,7 @@ def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
         for name, given in (("task", args.task), ("model_name", args.model))
         if given is not None
     }
-    task: Task = choose(names["task"], TASKS, "task")
+    task: Task = choose(names["task"], TASKS, "task", _place(args, TASK, args.task))
     return task, names.get("model_name", task.model)
 
 
@@ -225,11 +226,26 @@ def data_dir(args: argparse.Namespace) -> Path | None:
 
 def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     """Resolves task, model and `--set` into settings and their origins."""
+    task, name = task_and_model(args)
+    return resolve(task, name, preset(args, name), args.set, getattr(args, "config", None))
+
+
+def preset(args: argparse.Namespace, name: str) -> ModelConfig:
+    """Returns the settings of a preset by its name, which `task_and_model` found.
+
+    Raises:
+        UserError: If there is none.
+    """
     from dtmt_tf.models import MODELS
 
-    task, name = task_and_model(args)
+    found: ModelConfig = choose(name, MODELS, "model", _place(args, MODEL_NAME, args.model))
+    return found
+
+
+def _place(args: argparse.Namespace, name: str, given: str | None) -> str:
+    """Returns file and line where `--config` names a task or a model, if no option does."""
     file = getattr(args, "config", None)
-    return resolve(task, name, choose(name, MODELS, "model"), args.set, file)
+    return file.places.get(name, "") if file and given is None else ""
 
 
 def check_range(args: argparse.Namespace, name: str, least: float, most: float) -> None:
@@ -242,15 +258,21 @@ def check_range(args: argparse.Namespace, name: str, least: float, most: float) 
         )
 
 
-def choose(name: str, choices: dict, kind: str):  # type: ignore[no-untyped-def,type-arg]
+def choose(name: str, choices: dict, kind: str, place: str = ""):  # type: ignore[no-untyped-def,type-arg]
     """Returns what a name stands for.
+
+    Args:
+        name: The name.
+        choices: What there is.
+        kind: What it is one of, such as a task.
+        place: File and line of the name, if it is from one.
 
     Raises:
         UserError: If it stands for nothing.
     """
     if name not in choices:
         near = hint(name, choices, f"Choose one of {', '.join(choices)}.")
-        raise UserError(f"Unknown {kind} {name!r}. {near}")
+        raise UserError(f"{f'{place}: u' if place else 'U'}nknown {kind} {name!r}. {near}")
     return choices[name]
 
 

@@ -13,7 +13,7 @@ from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
 from dtmt_tf.settings import is_built_in
-from dtmt_tf.settings_file import MODEL_NAME, SettingsFile
+from dtmt_tf.settings_file import MODEL_NAME
 from dtmt_tf.sizing import SIZED, Sized, preset, size
 
 TASK = "custom"
@@ -102,7 +102,7 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     about_model = {}
     if sizes.model and args.model is None and MODEL_NAME not in in_file:
         name, about_model[MODEL_NAME] = sizes.model
-    sized, origins = _resolved(task, name, args.set, args.config, _options(args), sizes.changes)
+    sized, origins = _resolved(args, task, name, sizes.changes)
     return sized, {**origins, **about_model}
 
 
@@ -113,7 +113,7 @@ def unsized(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
         UserError: If a language is missing; or see `resolve`.
     """
     task, name = common.task_and_model(args)
-    plain, origins = _resolved(task, name, args.set, args.config, _options(args))
+    plain, origins = _resolved(args, task, name)
     data, _ = _as_given(plain, origins)
     for option, side in SIDES.items():
         if not getattr(data, f"{side}_language"):
@@ -229,17 +229,10 @@ def _flag(name: str) -> str:
 
 
 def _resolved(
-    task: Task,
-    name: str,
-    overrides: Sequence[str],
-    file: SettingsFile | None,
-    options: Sequence[Change],
-    sized: Sequence[Change] = (),
+    args: argparse.Namespace, task: Task, name: str, sized: Sequence[Change] = ()
 ) -> tuple[Experiment, dict[str, str]]:
-    from dtmt_tf.models import MODELS
-
-    preset_of_name = common.choose(name, MODELS, "model")
-    return resolve(task, name, preset_of_name, overrides, file, sized, options)
+    preset_of_name = common.preset(args, name)
+    return resolve(task, name, preset_of_name, args.set, args.config, sized, _options(args))
 
 
 def _as_given(

@@ -144,3 +144,25 @@ def test_a_model_that_is_misspelt_is_looked_for_beside_those_that_are_there(
     assert common.model_place(options) == Path("runs/cldr_ende/dem")
     options.model += "o"
     assert common.model_place(options) == Path("runs/cldr_ende/demo")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("# mine\ntask: nowhere\n", "run.yaml:2: unknown task 'nowhere'. Choose one of"),
+        ("task: cldr_ende\nmodel_name: dtmt5\n", "run.yaml:2: unknown model 'dtmt5'. Did you"),
+    ],
+)
+def test_a_name_that_a_file_has_wrong_is_told_with_file_and_line(text, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(text)
+    parser = common.run_parser("", "")
+    common.add_config(parser)
+    common.add_set(parser)
+    given = ["--config", "run.yaml"]
+    with pytest.raises(UserError) as error:
+        common.experiment(parser.parse_args(given))
+    assert str(error.value).startswith(told)
+    named = parser.parse_args([*given, "--task", "nowhere", "--model", "dtmt5"])
+    with pytest.raises(UserError, match="^Unknown task 'nowhere'"):
+        common.experiment(named)
