@@ -13,7 +13,7 @@ from dtmt_tf.commands import common, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.stages import RECIPE, Stage, Stages
 from dtmt_tf.config import DataConfig
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import check_name
 from dtmt_tf.languages import base_language
 from dtmt_tf.settings import is_built_in
@@ -230,7 +230,7 @@ def _languages(folder: Path) -> tuple[str, str]:
     try:
         data = json.loads((folder / "experiment.json").read_text("utf-8"))["settings"]["data"]
         return str(data["source_language"]), str(data["target_language"])
-    except (OSError, ValueError, KeyError, TypeError):  # of another program
+    except (OSError, *DAMAGED):  # of another program
         return "", ""
 
 
