@@ -12,7 +12,6 @@ from grpc import StatusCode
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version
@@ -24,7 +23,6 @@ logger = logging.getLogger(__name__)
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
-_quiet = threading.Lock()  # standard error is caught for one load or warm-up at a time
 _CODES = {code.value[0]: code for code in StatusCode}
 
 
@@ -55,10 +53,9 @@ class ServedModel:
         self._lock = threading.Lock()
         session = None
         try:
-            with _quiet, quiet_stderr():
-                session = self._session = Session(folder)
-                self.signatures = session.signatures
-                self._warm_up(lambda signature: signature == DEFAULT)
+            session = self._session = Session(folder)
+            self.signatures = session.signatures
+            self._warm_up(lambda signature: signature == DEFAULT)
         except (*FOREIGN, ServingError) as error:
             if session:
                 session.close()
@@ -99,11 +96,10 @@ class ServedModel:
 
     def warm_up(self) -> None:
         """Answers the warm-up requests of the signatures that are not the default."""
-        with _quiet, quiet_stderr():
-            try:
-                self._warm_up(lambda signature: signature != DEFAULT)
-            except (*FOREIGN, ServingError) as error:  # as who asks it will hear; or all is closed
-                logger.debug("%s: a warm-up request failed: %s", self.folder, error)
+        try:
+            self._warm_up(lambda signature: signature != DEFAULT)
+        except (*FOREIGN, ServingError) as error:  # as who asks it will hear; or all is closed
+            logger.debug("%s: a warm-up request failed: %s", self.folder, error)
 
     def retire(self) -> None:
         """Takes no more batches; what runs is answered, and the session goes with the object."""
@@ -176,6 +172,9 @@ class Models:
             name: ServedModel(name, latest_version(folder), batching)
             for name, folder in folders.items()
         }
+
+    def warm_up(self) -> None:
+        """Answers the other warm-up requests in a thread, while models are served."""
         _warm_up_beside(self._models.values())
 
     def find(self, name: str, version: int | None = None, label: str = "") -> ServedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.server.grpc_service import MAX_BYTES, ModelService, PredictionService
 from dtmt_tf.server.models import Models
 from dtmt_tf.server.rest import RestServer
@@ -20,7 +22,7 @@ class Server:
     """Answers over REST and gRPC, on 127.0.0.1, from when it is made until it is stopped.
 
     Args:
-        models: What is served; closed in the end.
+        models: What is served; warmed up once the ports are had, and closed in the end.
         rest_port: 0 for any free one.
         grpc_port: 0 for any free one.
         timeout_seconds: How long a prediction over REST may take; clients of gRPC say so.
@@ -60,16 +62,18 @@ class Server:
             PredictionService(models), self._grpc
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), self._grpc)
-        try:
+        self.grpc_port = 0
+        with quiet_stderr(), contextlib.suppress(RuntimeError):  # it also writes of a taken port
             self.grpc_port = self._grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
-        except RuntimeError as error:
+        if not self.grpc_port:
             self._rest.server_close()
             raise UserError(
                 f"gRPC can not have port {grpc_port}: it is taken. --grpc-port names another."
-            ) from error
+            )
         self.rest_port = self._rest.server_port
         threading.Thread(target=self._rest.serve_forever, daemon=True).start()
         self._grpc.start()
+        models.warm_up()
 
     def stop(self, seconds: float) -> None:
         """Takes no more requests; those that are there are answered, or fail after some seconds.

@@ -52,8 +52,9 @@ def running_server(models: Mapping[str, Path], *options: str) -> Iterator[Runnin
                 if found := re.match(r"REST: (\S+) +gRPC: (\S+)$", line):
                     break
             else:
+                process.wait(timeout=1800)
                 log.seek(0)
-                raise RuntimeError(log.read())
+                raise RuntimeError(f"{process.returncode}: {log.read()}")
             yield Running(found[1], found[2], process)
         finally:
             runs = process.poll() is None

@@ -1,5 +1,6 @@
 """`dtmt serve`: what it serves, under which names, when versions change and when it is stopped."""
 
+import os
 import shutil
 import socket
 import threading
@@ -18,6 +19,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.export.warmup import write_warmup
 from dtmt_tf.server import Batching, Models, Server
 from dtmt_tf.server.models import ServedModel
+from tests.serving.running import running_server
 
 
 @pytest.fixture
@@ -101,6 +103,8 @@ def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatc
     text = {"text": ["dogs"]}
     write_warmup(toy / "1", [("batch", text), ("serving_default", text), ("grid", text)])
     models = Models({"toy": toy})
+    assert asked == ["serving_default"]
+    models.warm_up()
     while len(asked) < 3:
         time.sleep(0.001)
     assert asked == ["serving_default", "batch", "grid"]
@@ -110,15 +114,36 @@ def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatc
         Models({"toy": toy})
 
 
-def test_a_port_that_is_taken_is_told_with_its_option():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(UserError, match="--rest-port"):
-            Server(Models({}), port, 0)
-        with pytest.raises(UserError, match="--grpc-port"):
-            Server(Models({}), 0, port)
+def test_what_is_written_while_a_model_warms_up_is_seen(toy, monkeypatch, capfd):
+    write_warmup(toy / "1", [("batch", {"text": ["dogs"]})])
+    monkeypatch.setattr(ServedModel, "_run", lambda *args: os.write(2, b"a warning"))
+    (model,) = Models({"toy": toy})
+    model.warm_up()
+    assert capfd.readouterr().err == "a warning"
+
+
+@pytest.fixture
+def taken():
+    """A port that is taken."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_told_with_its_option(taken, capfd):
+    with pytest.raises(UserError, match="--rest-port"):
+        Server(Models({}), taken, 0)
+    with pytest.raises(UserError, match="--grpc-port"):
+        Server(Models({}), 0, taken)
+    assert not capfd.readouterr().err  # of gRPC's own
+
+
+def test_a_server_without_its_port_says_so_and_nothing_else(served_models, taken):
+    told = f"^2: error: gRPC can not have port {taken}: it is taken. --grpc-port names another.$"
+    options = [f"--grpc-port={taken}"]
+    with pytest.raises(RuntimeError, match=told), running_server(served_models, *options):
+        pass
 
 
 @pytest.mark.parametrize(
