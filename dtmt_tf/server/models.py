@@ -16,7 +16,7 @@ from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version
 from dtmt_tf.translator.exported import FOREIGN
-from dtmt_tf.translator.session import Session
+from dtmt_tf.translator.session import Session, reason
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ServedModel:
             if session:
                 session.close()
             raise UserError(
-                f"{folder} can not be served ({type(error).__name__}: {_first_line(str(error))}). "
+                f"{folder} can not be served ({type(error).__name__}: {reason(str(error))}). "
                 "dtmt verify says what is damaged; dtmt export makes a new version."
             ) from error
 
@@ -137,7 +137,7 @@ class ServedModel:
             return self._session.run(signature, inputs, outputs, timeout)
         except tf.errors.OpError as error:
             code = _CODES.get(error.error_code, StatusCode.UNKNOWN)
-            raise ServingError(code, _first_line(error.message)) from error
+            raise ServingError(code, reason(error.message)) from error
         except ValueError as error:  # a shape that the signature does not have
             raise invalid(str(error)) from error
         except RuntimeError as error:  # the session was closed
@@ -240,9 +240,3 @@ def _warm_up_beside(models: Iterable[ServedModel]) -> None:
             model.warm_up()
 
     threading.Thread(target=warm_up, daemon=True).start()
-
-
-def _first_line(message: str) -> str:
-    """Returns what an error of TensorFlow says, without the stacks below it."""
-    lines = [line for line in message.splitlines() if "root error(s) found" not in line]
-    return lines[0].strip() if lines else message

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.translator.places import MODEL
-from dtmt_tf.translator.session import Session
+from dtmt_tf.translator.session import Session, reason
 
 TRANSLATE = "serving_default"
 OUTPUTS = ("translation", "score")
@@ -144,8 +144,7 @@ def _not_loaded(folder: Path, error: Exception) -> UserError:
 
 def _refusal(folder: Path, text: str, message: str) -> str:
     """Says which line a model refuses, and why, by its own message."""
-    reason = message.partition("assertion failed: ")[2].partition("\n")[0] or message
     return (
-        f"{folder} refuses the line that begins with {text[:50]!r}: {reason} "
+        f"{folder} refuses the line that begins with {text[:50]!r}: {reason(message)} "
         "dtmt export --set makes a model with other limits."
     )

@@ -11,6 +11,8 @@ import tensorflow_text  # noqa: F401 - registers the sub-word operations
 
 from dtmt_tf.quiet import quiet_stderr
 
+_HEADINGS = ("Graph execution error:", "root error(s) found.")
+
 
 class Session:
     """Runs the signatures of a SavedModel; several threads may do so at once.
@@ -76,3 +78,14 @@ class Session:
     def close(self) -> None:
         """Ends the session; what still runs in it fails as cancelled."""
         self._session.close()
+
+
+def reason(message: str) -> str:
+    """Returns the line of a message of TensorFlow's that says what is wrong.
+
+    The others are headings, and the operations that it came through.
+    """
+    asserted = message.partition("assertion failed: ")[2]
+    lines = [line.strip() for line in (asserted or message).splitlines()]
+    told = (line for line in lines if line and not line.endswith(_HEADINGS))
+    return next(told, message)

@@ -99,6 +99,12 @@ def test_a_wrong_request_has_the_servers_status(stub, code, request_):
     assert _code(stub.Predict, request_) == code
 
 
+def test_a_refusal_has_the_models_own_reason(stub):
+    request = predict_request("translator", "score", source=LINES, target=LINES[:1])
+    with pytest.raises(grpc.RpcError, match="All inputs should have as many texts"):
+        stub.Predict(request, timeout=1800)
+
+
 def test_a_label_that_no_version_has_is_an_error(stub):
     request = predict_request("translator", text=LINES)
     request.model_spec.version_label = "stable"

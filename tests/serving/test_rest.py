@@ -152,6 +152,15 @@ def test_a_wrong_body_is_refused(rest, code, body):
     assert isinstance(response.json()["error"], str)
 
 
+def test_a_refusal_has_the_models_own_reason(rest):
+    body = {"inputs": {"source": LINES, "target": LINES[:1]}, "signature_name": "score"}
+    error = rest("POST", TRANSLATE, body).json()["error"]
+    assert error.startswith("[All inputs should have as many texts.]")
+    body = {"inputs": ["no number"], "signature_name": "count"}
+    error = rest("POST", "/v1/models/toy:predict", body).json()["error"]
+    assert error == "StringToNumberOp could not correctly convert string: no number"
+
+
 @pytest.mark.parametrize(
     ("code", "method", "path"),
     [

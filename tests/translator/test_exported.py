@@ -9,6 +9,7 @@ import tensorflow as tf
 from dtmt_tf.errors import UserError
 from dtmt_tf.translator.exported import ExportedModel
 from dtmt_tf.translator.places import MODEL, models_near
+from dtmt_tf.translator.session import reason
 
 
 def saved(folder, function, spec, signature="serving_default"):
@@ -135,3 +136,19 @@ def test_what_is_refused_of_several_inputs_is_the_longest(tmp_path):
     tf.saved_model.save(module, str(tmp_path), {"serving_default": translate, "score": score})
     with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
         ExportedModel(tmp_path).ask("score", text=["a"], target=["too long a line"])
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Graph execution error:\n\n{{node f}} assertion failed: [Too long.] [9]\n\t [[f]]",
+         "[Too long.] [9]"),
+        ("2 root error(s) found.\n  (0) INVALID_ARGUMENT: no number: x\n\t [[f]]",
+         "(0) INVALID_ARGUMENT: no number: x"),
+        ("Deadline.", "Deadline."),
+        ("Graph execution error:\n", "Graph execution error:\n"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_message_of_tensorflow_has_one_line_that_tells(message, told):
+    assert reason(message) == told
