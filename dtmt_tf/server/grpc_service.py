@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import grpc
+import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -21,19 +23,22 @@ from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.server.models import DEFAULT, FOREVER_SECONDS, Models, ServedModel
 
 MAX_BYTES = 2**26  # of a request
+MAX_MESSAGE = 600  # of an error; gRPC sends 8 KiB at most, in which a character can take 12 bytes
 
 SignatureDefMap = get_model_metadata_pb2.SignatureDefMap
 
 
-def default_signature(name: str) -> str:
-    """Returns the name of a signature; an empty one means the default."""
-    return name or DEFAULT
+def find_signature(model: ServedModel, name: str, code: grpc.StatusCode) -> str:
+    """Returns the name of a signature that clients may call; an empty one means the default.
 
-
-def no_signature(model: ServedModel, name: str, code: grpc.StatusCode) -> ServingError:
-    """Returns the error of a request that names a signature that there is not."""
-    there = ", ".join(sorted(each for each in model.signatures if not each.startswith("__")))
-    return ServingError(code, f"no signature {name}. There are: {there}")
+    Raises:
+        ServingError: With a code, if there is none, or it is TensorFlow's own.
+    """
+    name = name or DEFAULT
+    there = sorted(each for each in model.signatures if not each.startswith("__"))
+    if name not in there:
+        raise ServingError(code, f"no signature {name}. There are: {', '.join(there)}")
+    return name
 
 
 def model_status(model: ServedModel) -> get_model_status_pb2.GetModelStatusResponse:
@@ -52,9 +57,26 @@ def _with_codes(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, request, context)
         except ServingError as error:
-            context.abort(error.code, str(error))
+            context.abort(error.code, str(error)[:MAX_MESSAGE])
 
     return call
+
+
+def _to_array(name: str, proto: Any) -> np.ndarray:
+    """Returns an input of a request."""
+    shape = [dim.size for dim in proto.tensor_shape.dim]
+    try:
+        itemsize = np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize
+    except (KeyError, TypeError) as error:  # of no array, or unknown
+        raise invalid(f"input {name} can not have the type {proto.dtype}") from error
+    # one value may stand for all: a few bytes can name a tensor of any size
+    if min(shape, default=0) < 0 or math.prod(shape) * itemsize > MAX_BYTES:
+        raise invalid(f"input {name} can not have the shape {shape}: it may hold at most "
+                      f"{MAX_BYTES // itemsize} elements")  # fmt: skip
+    try:
+        return tf.make_ndarray(proto)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise invalid(f"input {name} is not a tensor: {error}") from error
 
 
 def _find(models: Models, spec: model_pb2.ModelSpec) -> ServedModel:
@@ -77,13 +99,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Runs a signature; the client's deadline is the session's timeout."""
         model = _find(self._models, request.model_spec)
-        signature = default_signature(request.model_spec.signature_name)
-        if signature not in model.signatures:
-            raise no_signature(model, signature, grpc.StatusCode.FAILED_PRECONDITION)
-        try:
-            inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
-        except (TypeError, ValueError) as error:
-            raise invalid(f"not a tensor: {error}") from error
+        name, code = request.model_spec.signature_name, grpc.StatusCode.FAILED_PRECONDITION
+        signature = find_signature(model, name, code)
+        inputs = {name: _to_array(name, proto) for name, proto in request.inputs.items()}
         seconds = min(context.time_remaining(), FOREVER_SECONDS)
         outputs = model.predict(signature, inputs, list(request.output_filter), seconds)
         response = predict_pb2.PredictResponse()

@@ -28,9 +28,8 @@ from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.server.grpc_service import (
     MAX_BYTES,
     SignatureDefMap,
-    default_signature,
+    find_signature,
     model_status,
-    no_signature,
 )
 from dtmt_tf.server.models import Models, ServedModel
 
@@ -174,9 +173,8 @@ class RestHandler(BaseHTTPRequestHandler):
         """Returns the answer to `:predict`, in the form of the request."""
         request = _parse(body)
         model = self._find(path)
-        signature = default_signature(request.get("signature_name", ""))
-        if signature not in model.signatures:
-            raise no_signature(model, signature, StatusCode.INVALID_ARGUMENT)
+        name = request.get("signature_name", "")
+        signature = find_signature(model, name, StatusCode.INVALID_ARGUMENT)
         if ("instances" in request) == ("inputs" in request):
             raise invalid("a request has either 'instances', a row each, or 'inputs', by column")
         infos = model.signatures[signature].inputs

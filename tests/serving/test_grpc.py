@@ -3,6 +3,8 @@
 import grpc
 import numpy as np
 import pytest
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -81,6 +83,7 @@ def test_no_rows_give_no_rows(stub, in_python):
     ("code", "request_"),
     [
         ("FAILED_PRECONDITION", predict_request("translator", "summarise", text=LINES)),
+        ("FAILED_PRECONDITION", predict_request("translator", "__saved_model_init_op")),
         ("NOT_FOUND", predict_request("absent", text=LINES)),
         ("NOT_FOUND", predict_request("translator", version=1, text=LINES)),
         ("NOT_FOUND", predict_request("translator", version=3, text=LINES)),
@@ -111,13 +114,41 @@ def test_a_label_that_no_version_has_is_an_error(stub):
     assert _code(stub.Predict, request) == "INVALID_ARGUMENT"
 
 
-def test_a_broken_tensor_is_an_error(stub):
-    request = predict_request("translator", text=LINES)
-    request.inputs["text"].dtype = 999
-    assert _code(stub.Predict, request) == "INVALID_ARGUMENT"
-    request = predict_request("toy", "sums", numbers=np.ones([2, 2], np.float32))
-    request.inputs["numbers"].tensor_content = b"odd"
-    assert _code(stub.Predict, request) == "INVALID_ARGUMENT"
+def test_a_long_reason_arrives_in_part(stub):
+    request = predict_request("translator", "\N{GRINNING FACE}" * 100_000, text=LINES)
+    assert _code(stub.Predict, request) == "FAILED_PRECONDITION"
+
+
+def _tensor(*shape, **fields):
+    """Returns a tensor as a request has it, of strings unless `dtype` says otherwise."""
+    dim = [TensorShapeProto.Dim(size=size) for size in shape]
+    return TensorProto(tensor_shape=TensorShapeProto(dim=dim), **{"dtype": 7, **fields})
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        *((_tensor(1, dtype=dtype), f"the type {dtype}") for dtype in (0, 20, 21, 120, 999)),
+        (_tensor(1, dtype=1, tensor_content=b"odd"), "not a tensor"),
+        (_tensor(1, dtype=4, int_val=[300]), "not a tensor"),
+        (_tensor(2, string_val=[b"a", b"b", b"c"]), "not a tensor"),
+        (_tensor(10**14, string_val=[b"a"]), "at most 8388608 elements"),
+        (_tensor(2**32, 2**32, string_val=[b"a"]), "at most 8388608 elements"),
+        (_tensor(-1, string_val=[b"a"]), "at most 8388608 elements"),
+    ],
+)
+def test_a_broken_tensor_is_an_error(stub, tensor, reason):
+    request = predict_request("translator")
+    request.inputs["text"].CopyFrom(tensor)
+    with pytest.raises(grpc.RpcError, match=reason) as caught:
+        stub.Predict(request, timeout=1800)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_one_value_may_stand_for_all(stub):
+    request = predict_request("toy")
+    request.inputs["text"].CopyFrom(_tensor(3, string_val=[b"dog"]))
+    assert arrays(stub.Predict(request, timeout=1800))["length"].tolist() == [3, 3, 3]
 
 
 def test_metadata_are_the_signatures(stub, served_models):

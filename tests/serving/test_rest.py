@@ -135,6 +135,7 @@ def test_one_number_for_all_rows_travels_by_column_alone(rest):
         (400, {"inputs": [{"b64": "not base64!"}]}),
         (400, {"inputs": LINES, "signature_name": "summarise"}),
         (400, {"inputs": LINES, "signature_name": 7}),
+        (400, {"inputs": {}, "signature_name": "__saved_model_init_op"}),  # TensorFlow's own
         *((400, {"inputs": body}) for body in ("a dog", [[line] for line in LINES], [LINES])),
         (400, {"instances": [[line] for line in LINES]}),
         (400, {"instances": [[line] for line in LINES], "signature_name": "info"}),
