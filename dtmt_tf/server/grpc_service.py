@@ -19,7 +19,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from dtmt_tf.server.errors import ServingError, invalid
+from dtmt_tf.server.errors import ServingError, internal, invalid
 from dtmt_tf.server.models import DEFAULT, FOREVER_SECONDS, Models, ServedModel
 
 MAX_BYTES = 2**26  # of a request
@@ -50,14 +50,17 @@ def model_status(model: ServedModel) -> get_model_status_pb2.GetModelStatusRespo
 
 
 def _with_codes(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a method's `ServingError` the call's status."""
+    """Makes what a method raises the call's status."""
 
     @wraps(method)
     def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
             return method(self, request, context)
         except ServingError as error:
-            context.abort(error.code, str(error)[:MAX_MESSAGE])
+            failure = error
+        except Exception as error:  # of ours
+            failure = internal(error)
+        context.abort(failure.code, str(failure)[:MAX_MESSAGE])
 
     return call
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
 import sys
 import threading
@@ -24,7 +23,7 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 
 from dtmt_tf.server.batching import Tensors
-from dtmt_tf.server.errors import ServingError, invalid
+from dtmt_tf.server.errors import ServingError, internal, invalid
 from dtmt_tf.server.grpc_service import (
     MAX_BYTES,
     SignatureDefMap,
@@ -32,8 +31,6 @@ from dtmt_tf.server.grpc_service import (
     model_status,
 )
 from dtmt_tf.server.models import Models, ServedModel
-
-logger = logging.getLogger(__name__)
 
 HTTP_CODES = {
     StatusCode.CANCELLED: 499,
@@ -50,10 +47,15 @@ HTTP_CODES = {
     StatusCode.UNAVAILABLE: 503,
     StatusCode.UNAUTHENTICATED: 401,
 }  # any other is 500
-_MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_MODEL = (
+    r"/v1/models/(?P<name>[^/:]+)"
+    r"(?:/versions/(?P<version>\d{1,19})|/labels/(?P<label>[^/:]+))?"
+)
 _PREDICT = re.compile(_MODEL + ":predict", re.IGNORECASE)
 _STATUS = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
+_ANY = re.compile(".*")
 _IDLE_SECONDS = 300  # then a connection is closed on which nothing comes
+Respond = Callable[[re.Match[str], bytes], Any]  # an answer to a path and a body
 
 
 class RestServer(ThreadingHTTPServer):
@@ -107,60 +109,68 @@ class RestHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Predictions."""
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()) or int(length) > MAX_BYTES:
-            self.close_connection = True  # what comes next is no request
-            code = 413 if length.isdigit() else 411
-            self._send(code, {"error": f"a body needs a Content-Length of at most {MAX_BYTES}"})
-            return
-        body = self.rfile.read(int(length))
-        self._answer(_PREDICT, lambda path: self._predict(path, body))
+        self._answer(_PREDICT, self._predict)
 
     def do_OPTIONS(self) -> None:
         """What a browser asks before it posts to another site."""
-        self._send(200, None)
+        self._answer(_ANY, lambda path, body: None)
 
     def log_message(self, *unused: Any) -> None:
         """Says nothing."""
 
-    def _answer(self, pattern: re.Pattern[str], respond: Callable[[re.Match[str]], Any]) -> None:
-        """Sends what `respond(match of the path)` gives, or its error."""
+    def _answer(self, pattern: re.Pattern[str], respond: Respond) -> None:
+        """Reads the body; sends what `respond(match of the path, body)` gives, or its error."""
+        length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
+        known = length.isascii() and length.isdigit() and "Transfer-Encoding" not in self.headers
+        if not known or len(length) > 18 or int(length) > MAX_BYTES:
+            self.close_connection = True  # what comes next is no request
+            message = f"a body needs a Content-Length of at most {MAX_BYTES}"
+            self._send(413 if known else 411, _error(message))
+            return
+        body = self.rfile.read(int(length))
         with self.server.changed:
             stopping = self.server.stopping
             self.server.in_flight += not stopping
         if stopping:
             self.close_connection = True
-            self._send(503, {"error": "the server is stopping"})
+            self._send(503, _error("the server is stopping"))
             return
         try:
-            self._send(*self._outcome(pattern, respond))
+            self._send(*self._outcome(pattern, respond, body))
         finally:
             with self.server.changed:
                 self.server.in_flight -= 1
                 self.server.changed.notify_all()
 
     def _outcome(
-        self, pattern: re.Pattern[str], respond: Callable[[re.Match[str]], Any]
-    ) -> tuple[int, Any]:
-        path = urlsplit(self.path).path
-        match = pattern.fullmatch(path)
+        self, pattern: re.Pattern[str], respond: Respond, body: bytes
+    ) -> tuple[int, bytes]:
         try:
-            if match is None:
-                known = path.lower().startswith("/v1/")
-                code = StatusCode.INVALID_ARGUMENT if known else StatusCode.NOT_FOUND
-                raise ServingError(code, f"{self.command} does not know {path}")
-            return 200, respond(match)
+            return 200, _to_bytes(respond(self._match(pattern), body))
         except ServingError as error:
-            return HTTP_CODES.get(error.code, 500), {"error": str(error)}
+            failure = error
         except Exception as error:  # of ours; the connection and the others live on
-            logger.exception("A request over REST failed")
-            return 500, {"error": f"{type(error).__name__}: {error}"}
+            failure = internal(error)
+        return HTTP_CODES.get(failure.code, 500), _error(str(failure))
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Returns the request's path as it has the parts of a pattern."""
+        try:
+            path = urlsplit(self.path).path
+        except ValueError as error:
+            raise invalid(f"{self.path} is no address: {error}") from error
+        match = pattern.fullmatch(path)
+        if match is None:
+            known = path.lower().startswith("/v1/")
+            code = StatusCode.INVALID_ARGUMENT if known else StatusCode.NOT_FOUND
+            raise ServingError(code, f"{self.command} does not know {path}")
+        return match
 
     def _find(self, path: re.Match[str]) -> ServedModel:
         version = int(path["version"]) if path["version"] else None
         return self.server.models.find(unquote(path["name"]), version, path["label"] or "")
 
-    def _describe(self, path: re.Match[str]) -> Any:
+    def _describe(self, path: re.Match[str], body: bytes) -> Any:
         """Returns a model's status, or the signatures if the path ends in `/metadata`."""
         model = self._find(path)
         if not path["metadata"]:
@@ -193,13 +203,13 @@ class RestHandler(BaseHTTPRequestHandler):
         values = {name: _to_json(name, array) for name, array in outputs.items()}
         return {"outputs": values if len(values) > 1 else next(iter(values.values()))}
 
-    def _send(self, code: int, content: Any) -> None:
-        """Sends what becomes JSON, or nothing for `None`."""
-        text = "" if content is None else json.dumps(content, ensure_ascii=False, indent=4)
-        body = text.encode(errors="surrogateescape")
+    def _send(self, code: int, body: bytes) -> None:
+        """Sends JSON, or nothing."""
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         if self.server.cors:
             self.send_header("Access-Control-Allow-Origin", "*")
             self.send_header("Access-Control-Allow-Methods", "POST, GET")
@@ -212,6 +222,17 @@ def _to_dict(message: Message) -> Any:
     return MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
+
+
+def _to_bytes(content: Any) -> bytes:
+    """Returns JSON; nothing for `None`."""
+    text = "" if content is None else json.dumps(content, ensure_ascii=False, indent=4)
+    return text.encode(errors="surrogateescape")
+
+
+def _error(message: str) -> bytes:
+    """Returns the JSON of an error, whatever it repeats of the request."""
+    return _to_bytes({"error": message.encode(errors="backslashreplace").decode()})
 
 
 def _parse(body: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 import subprocess
+from http.client import HTTPConnection
 
 import pytest
 import requests
@@ -24,6 +25,14 @@ def rest(server):
             return session.request(method, server.rest + path, data=data, timeout=1800)
 
         yield call
+
+
+@pytest.fixture
+def connection(server):
+    """A connection to the server."""
+    connection = HTTPConnection(server.rest.partition("//")[2], timeout=1800)
+    yield connection
+    connection.close()
 
 
 def _by_row(outputs):
@@ -136,6 +145,9 @@ def test_one_number_for_all_rows_travels_by_column_alone(rest):
         (400, {"inputs": LINES, "signature_name": "summarise"}),
         (400, {"inputs": LINES, "signature_name": 7}),
         (400, {"inputs": {}, "signature_name": "__saved_model_init_op"}),  # TensorFlow's own
+        (400, {"inputs": LINES, "signature_name": "\ud800"}),  # half a character
+        (400, {"inputs": {"\ud800": LINES}}),
+        (400, {"inputs": ["\ud800"]}),
         *((400, {"inputs": body}) for body in ("a dog", [[line] for line in LINES], [LINES])),
         (400, {"instances": [[line] for line in LINES]}),
         (400, {"instances": [[line] for line in LINES], "signature_name": "info"}),
@@ -177,12 +189,32 @@ def test_a_refusal_has_the_models_own_reason(rest):
         (404, "GET", "/v1/models/translator/versions/1"),
         (400, "GET", "/v1/models/translator:predict"),
         (404, "GET", "/"),
+        pytest.param(400, "GET", "/v1/models/toy/versions/" + "9" * 5000, id="a long number"),
+        (400, "GET", "http://[bad/v1/models/translator"),
+        (400, "POST", "http://[bad"),
     ],
 )
-def test_a_wrong_path_is_refused(rest, code, method, path):
-    response = rest(method, path, {"instances": LINES} if method == "POST" else None)
-    assert response.status_code == code
-    assert isinstance(response.json()["error"], str)
+def test_a_wrong_path_is_refused(connection, code, method, path):
+    body = b'{"instances": ["a dog"]}' if method == "POST" else b""
+    connection.putrequest(method, path, skip_host=True)  # the host of some can not be read
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body)
+    response = connection.getresponse()
+    assert response.status == code
+    assert isinstance(json.load(response)["error"], str)
+
+
+def test_a_body_that_nobody_asked_for_is_not_the_next_request(connection):
+    for method in ("GET", "OPTIONS", "GET"):
+        connection.request(method, "/v1/models/translator", "GET /absent HTTP/1.1\r\n\r\n")
+        response = connection.getresponse()
+        assert response.status == 200 and b"absent" not in response.read()
+
+
+def test_a_connection_with_a_body_of_unknown_length_is_closed(connection):
+    connection.request("GET", "/v1/models/translator", iter([b"GET / HTTP/1.1\r\n\r\n"]))
+    response = connection.getresponse()
+    assert response.status == 411 and response.will_close
 
 
 def test_status_names_the_version_that_is_served(rest):

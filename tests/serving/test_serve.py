@@ -7,10 +7,13 @@ import threading
 import time
 from http.client import HTTPConnection
 
+import grpc
 import numpy as np
 import pytest
 import requests
 from google.protobuf import text_format
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from dtmt_tf import startup
@@ -147,7 +150,11 @@ def test_a_server_without_its_port_says_so_and_nothing_else(served_models, taken
 
 
 @pytest.mark.parametrize(
-    ("length", "code"), [(None, 411), ("many", 411), ("-1", 411), (str(2**40), 413)]
+    ("length", "code"),
+    [
+        *((None, 411), ("many", 411), ("-1", 411), (str(2**40), 413)),
+        pytest.param("9" * 5000, 413, id="a long number"),
+    ],
 )
 def test_a_body_of_no_or_of_great_length_is_not_read(server, length, code):
     connection = HTTPConnection(server.rest.partition("//")[2], timeout=1800)
@@ -158,6 +165,28 @@ def test_a_body_of_no_or_of_great_length_is_not_read(server, length, code):
     response = connection.getresponse()
     assert response.status == code and b"Content-Length" in response.read()
     connection.close()
+
+
+def test_a_fault_of_the_servers_own_is_logged_and_answered_in_a_line(monkeypatch, caplog):
+    def fail(*unused):
+        raise RuntimeError("one line\nanother")
+
+    monkeypatch.setattr(Models, "find", fail)
+    server = Server(Models({}), 0, 0)
+    with requests.Session() as session:
+        session.trust_env = False
+        for _ in range(2):
+            answer = session.get(f"http://127.0.0.1:{server.rest_port}/v1/models/a", timeout=1800)
+            assert answer.status_code == 500
+            assert answer.json() == {"error": "RuntimeError: one line"}
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = PredictionServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.Predict(PredictRequest(), timeout=1800)
+    assert caught.value.code() == grpc.StatusCode.INTERNAL
+    assert caught.value.details() == "RuntimeError: one line"
+    assert [bool(record.exc_info) for record in caplog.records] == [True] * 3
+    server.stop(0)
 
 
 def test_pages_may_ask_only_if_they_are_let(batching_server):
