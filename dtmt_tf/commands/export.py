@@ -44,6 +44,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.min_bleu is not None and not 0 <= args.min_bleu <= 100:
         raise UserError(f"--min-bleu should be from 0 to 100. Received: {args.min_bleu}.")
     if args.quantize:
+        if any(text.startswith("export.quantize=") for text in args.set):
+            parser.error("--quantize is --set export.quantize=...: give one of them")
         args.set = [*args.set, f"export.quantize={args.quantize}"]
     startup.start_tensorflow()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from dtmt_tf.translator.places import find_model
 from dtmt_tf.translator.searches import Search, Searches
 from dtmt_tf.translator.stream import paced
 from dtmt_tf.translator.words import Alignment, align_words
+
+logger = logging.getLogger(__name__)
 
 TOGETHER = 16  # batches that a stream reads ahead at most, and sorts by length
 
@@ -224,6 +227,8 @@ class Translator:
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
         """Returns how probable the model finds given translations.
 
+        A warning tells of targets that are longer than the model scores.
+
         Args:
             sources: The texts.
             targets: A translation of each.
@@ -233,7 +238,11 @@ class Translator:
         """
         _check_lists(sources, targets)
         rows = list(zip(sources, targets, strict=True))
-        return score_pairs(rows, self._score, self.batch_size)
+        scores = score_pairs(rows, self._score, self.batch_size)
+        most = self.info.get("limits", {}).get("longest_scored")
+        if long := sum(each.tokens == most for each in scores):
+            logger.warning("The first %s sub-words alone are scored of %s targets.", most, long)
+        return scores
 
     def paced(
         self,

@@ -102,6 +102,14 @@ def test_targets_are_scored(in_python, translator):
     assert [each.tokens for each in found] == expected["tokens"].tolist()
 
 
+def test_targets_that_are_too_long_to_be_scored_whole_are_told_of(translator, monkeypatch, caplog):
+    most = translator.score(["dogs"], ["the dog"])[0].tokens
+    assert caplog.text == ""
+    monkeypatch.setitem(vars(translator), "info", {"limits": {"longest_scored": most}})
+    translator.score(["dogs"] * 3, ["the dog", "a", "the dog"])
+    assert f"The first {most} sub-words alone are scored of 2 targets." in caplog.text
+
+
 @pytest.mark.parametrize("other", [["x"], "the dog"], ids=str)
 def test_lists_that_do_not_belong_together_are_refused(translator, other):
     for call in (translator.score, lambda a, b: translator(a, prefixes=b)):
