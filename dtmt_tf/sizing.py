@@ -167,9 +167,11 @@ def _max_steps(facts: TextFacts, known: Settings) -> Sized:
     """The less text, the oftener it is read: 480 epochs by the fourth root of the words of a side.
 
     That is 20 epochs of Multi30k (12 read twice, or 19, in its recipes), 15 of Tatoeba (14), 13 of
-    the 250,000 pairs of `general_ende` (8), 5 of WMT14.
+    the 250,000 pairs of `general_ende` (8), 5 of WMT14. At most 30: with 40
+    a training on 3,000 pairs takes a third longer, for 0.2 BLEU on test (EXPERIMENTS.md, "Text of
+    one's own").
     """
-    epochs = max(4, min(70, round(480 / facts.words**0.25)))
+    epochs = max(4, min(30, round(480 / facts.words**0.25)))
     updates = _updates_an_epoch(facts, known)
     return Sized(_rounded(epochs * updates), f"{epochs} epochs of about {updates:,} updates")
 
@@ -195,10 +197,9 @@ def _warmup(_: TextFacts, known: Settings) -> Sized:
 
 
 def _peak(_: TextFacts, known: Settings) -> Sized:
-    """2.4e-3 for batches of 1,280 (search 2), 1.8e-3 for batches of 640 (search 1)."""
+    """2.4e-3 for batches of 1,280 (search 2), 2.7e-3 for less ("Text of one's own")."""
     tokens = known["data.max_tokens_per_batch"]
-    small = tokens < 1000
-    return Sized(1.8e-3 if small else 2.4e-3, f"batches of {tokens:,} tokens")
+    return Sized(2.7e-3 if tokens < 1000 else 2.4e-3, f"batches of {tokens:,} tokens")
 
 
 def _decay_start(_: TextFacts, known: Settings) -> Sized:
@@ -245,9 +246,13 @@ def _dropout(rate: float, rate_of_much: float) -> Rule:
 
 
 def _validation_steps(_: TextFacts, known: Settings) -> Sized:
-    """Ten in all: each translates the validation files. At most 5,000 updates without one."""
-    value = max(1, min(5000, math.ceil(known["training.max_steps"] / VALIDATIONS)))
-    return Sized(value, f"{VALIDATIONS} validations, or one every 5,000 updates")
+    """Ten in all, fewer in short trainings: each translates the validation files.
+
+    Those of 3,000 pairs take as long as 50 updates. At most 5,000 updates without one.
+    """
+    steps = known["training.max_steps"]
+    value = max(math.ceil(steps / VALIDATIONS), min(350, math.ceil(steps / 4)))
+    return Sized(min(5000, value), f"{VALIDATIONS} validations, one every 350 to 5,000 updates")
 
 
 def _patience(_: TextFacts, known: Settings) -> Sized:

@@ -47,10 +47,10 @@ def test_of_a_text_of_any_size_the_settings_are_sound(pairs):
     assert training.decay_end_updates == training.max_steps
     assert training.final_learning_rate < training.peak_learning_rate
     updates_an_epoch = 1.75 * 7 * pairs / data.max_tokens_per_batch + 12
-    assert 3.9 <= training.max_steps / updates_an_epoch <= 75
-    assert 9 <= training.max_steps / training.validation_steps <= 10 or (
-        training.validation_steps == 5000
-    )
+    assert 3.9 <= training.max_steps / updates_an_epoch <= 33
+    validations = training.max_steps / training.validation_steps
+    assert 3 < validations <= 10 or training.validation_steps == 5000
+    assert training.validation_steps >= 350 or validations <= 4 < training.max_steps
     assert 2 * training.patience >= training.max_steps / training.validation_steps
     assert 1 / (1 - training.ema_decay) <= training.max_steps / 4
     assert data.source_vocab_size <= 32_000
@@ -95,7 +95,7 @@ def test_what_is_set_stays_and_the_rest_is_sized_to_fit():
     assert training.max_steps == 600 and experiment.data.max_tokens_per_batch == 2000
     assert not {"training.max_steps", "data.max_tokens_per_batch"} & set(sizes)
     assert training.warmup_updates == 30 and training.decay_end_updates == 600
-    assert training.validation_steps == 60 and training.peak_learning_rate == 2.4e-3
+    assert training.validation_steps == 150 and training.peak_learning_rate == 2.4e-3
     long = sized(facts(3000), "training.warmup_updates=9000")[0].training
     assert long.warmup_updates == long.decay_start_updates == 9000 < long.decay_end_updates
 
