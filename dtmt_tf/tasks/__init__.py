@@ -6,8 +6,10 @@ from dtmt_tf.tasks.custom import TASK as CUSTOM
 from dtmt_tf.tasks.general_ende import TASK as GENERAL_ENDE
 from dtmt_tf.tasks.multi30k import MULTI30K
 from dtmt_tf.tasks.nist_zhen import TASK as NIST_ZHEN
-from dtmt_tf.tasks.nist_zhen_lau import TASK as NIST_ZHEN_LAU
 from dtmt_tf.tasks.tatoeba import TATOEBA
+from dtmt_tf.tasks.wang import NIST_ZHEN as NIST_ZHEN_LAU
+from dtmt_tf.tasks.wang import WMT14_ENDE as WMT14_ENDE_LAU
+from dtmt_tf.tasks.wang import WMT14_ENFR as WMT14_ENFR_LAU
 from dtmt_tf.tasks.wmt14_ende import TASK as WMT14_ENDE
 from dtmt_tf.tasks.wmt14_ende import TRANSFORMER, TRANSFORMER_BIG
 from dtmt_tf.tasks.wmt14_enfr import TASK as WMT14_ENFR
@@ -16,7 +18,8 @@ from dtmt_tf.tasks.wmt17_zhen import BIG_TASK as WMT17_ZHEN_BIG
 from dtmt_tf.tasks.wmt17_zhen import TASK as WMT17_ZHEN
 
 TRANSFORMERS = TRANSFORMER, TRANSFORMER_BIG, WMT17_ZHEN, WMT17_ZHEN_BIG
-PAPERS = NIST_ZHEN, NIST_ZHEN_LAU, WMT14_ENDE, WMT14_ENFR, WMT17_ENDE, *TRANSFORMERS
+LAU = NIST_ZHEN_LAU, WMT14_ENDE_LAU, WMT14_ENFR_LAU
+PAPERS = NIST_ZHEN, WMT14_ENDE, WMT14_ENFR, WMT17_ENDE, *LAU, *TRANSFORMERS
 TASKS: dict[str, Task] = {
     task.name: task for task in (CLDR_ENDE, *MULTI30K, *TATOEBA, GENERAL_ENDE, *PAPERS, CUSTOM)
 }

@@ -173,9 +173,6 @@ def test_deep_lau_trains_as_wang_et_al_say():
     assert (training.clip_norm, training.clip_patience) == (1.0, 5)
     assert training.patience > training.clip_patience
     assert task.data.batch_size(5) == task.data.batch_size(81) == 128
-    special = 3  # <pad>, <eos>, <unk>
-    sizes = 30_000 + special, 30_000 + special
-    assert data("nist_zhen_lau") == ("", ("zh", "en"), sizes, 80 + 1)
     assert task.data.vocabulary_kind == "word" and not decoding.replace_unknown
     rates = training.embedding_dropout_rate, training.candidate_dropout_rate
     assert rates == (0.0, 0.0) and training.output_dropout_rate == 0.5
@@ -184,3 +181,30 @@ def test_deep_lau_trains_as_wang_et_al_say():
     files = named_files(task.data)
     assert files["validation"] == (("nist/MT02.zh",), ("nist/MT02.en",))
     assert [part for part in files if part.startswith("MT")] == ["MT03", "MT04", "MT05", "MT06"]
+
+
+@pytest.mark.parametrize(
+    ("task", "languages", "words", "tokenizer"),
+    [
+        ("nist_zhen_lau", ("zh", "en"), (30_000, 30_000), "none"),
+        ("wmt14_ende_lau", ("en", "de"), (120_000, 80_000), "multi-bleu"),
+        ("wmt14_enfr_lau", ("en", "fr"), (30_000, 30_000), "multi-bleu"),
+    ],
+)
+def test_deep_lau_reads_the_words_of_wang_et_al(task, languages, words, tokenizer):
+    special = 3  # <pad>, <eos>, <unk>
+    sizes = words[0] + special, words[1] + special
+    assert data(task) == ("", languages, sizes, 80 + 1)
+    assert TASKS[task].data.vocabulary_kind == "word"
+    assert TASKS[task].evaluation.tokenize == tokenizer
+    assert TASKS[task].training == TASKS["nist_zhen_lau"].training
+    assert TASKS[task].decoding == TASKS["nist_zhen_lau"].decoding
+
+
+def test_wmt14_in_words_is_validated_by_two_years():
+    files = named_files(TASKS["wmt14_ende_lau"].data)
+    years = tuple(f"wmt14_ende/newstest201{year}" for year in (2, 3))
+    assert files["validation"] == tuple(
+        tuple(f"{stem}.{language}" for stem in years) for language in ("en", "de")
+    )
+    assert files["test"] == (("wmt14_ende/newstest2014.en",), ("wmt14_ende/newstest2014.de",))
