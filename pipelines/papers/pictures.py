@@ -143,8 +143,9 @@ def _belongs(run: Record, curve: Curve) -> bool:
     if run["task"] != curve.task:
         return False
     if isinstance(curve.runs, str):
-        budget = run["series"].get("max_steps"), tuple(run["series"].get("set", ()))
-        return run["row"] == curve.runs and budget == (curve.updates, curve.change)
+        series = run["series"]
+        budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
+        return run["row"] == curve.runs and budget == (curve.updates, curve.change, "")
     return not run["row"] and run["name"] in curve.runs
 
 

@@ -216,6 +216,8 @@ def series_title(record: Record) -> str:
     budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
     if (batches := record["batches_an_update"]) > 1:
         budget += f" of {batches} batches"
+    if begun := series.get("begin_with"):
+        budget += f" on top of a trained `{begun}`"
     return f"{budget}{shared} (settings {series['hash']})"
 
 

@@ -1,8 +1,8 @@
 """Hao et al. (2019), "Modeling Recurrence for Transformer", NAACL-HLT.
 
 BLEU is the paper's of WMT14 English-German, in Table 3 for the base and the big model. There, the
-parts that are new are trained on top of a trained Transformer; here all of a row is trained from
-fresh weights, with equal updates for all rows.
+parts that are new are trained on top of a trained Transformer, as `--begin-with base` does; else
+all of a row is trained from fresh weights. Both ways, all rows make equal updates.
 """
 
 from __future__ import annotations

@@ -73,6 +73,10 @@ def command() -> int:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
     args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
     rows = _rows(args)
+    if args.begin_with and args.begin_with not in paper.rows:
+        raise UserError(
+            f"Unknown row {args.begin_with!r}. --begin-with takes one of {', '.join(paper.rows)}."
+        )
     if any(paper.figures[name].contrast for name in args.figure) and not (
         args.contrast or args.plan
     ):
@@ -92,6 +96,8 @@ def command() -> int:
         )
         costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
+    for seed in args.seeds:
+        _beginning(args, seed)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
@@ -152,6 +158,9 @@ def _parser() -> Parser:
                       "deep_architectures shows; see dtmt contrast")  # fmt: skip
     what.add_argument("--rows", nargs="+", default=[], metavar="ROW",
                       help="only these rows; --plan lists all")  # fmt: skip
+    what.add_argument("--begin-with", default="", metavar="ROW",
+                      help="all rows begin with the trained weights of this one, of the\n"
+                      "same seed and budget (default: with fresh ones)")  # fmt: skip
     what.add_argument("--task", metavar="NAME",
                       help=f"one of {', '.join(TASKS)} (default: the paper's)")  # fmt: skip
     presets = dict.fromkeys(name for paper in PAPERS.values() for name in paper.presets)
@@ -240,7 +249,8 @@ def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> 
     made_by = paper.rows[row].settings
     overrides = [*budget(paper, args.task, steps), *sizes, *args.set, *made_by]
     experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
-    name = f"{paper.prefix}{row}-{records.settings_hash(experiment)}-seed{seed}"
+    begun = f"from_{args.begin_with}-" if args.begin_with else ""
+    name = f"{paper.prefix}{row}-{begun}{records.settings_hash(experiment)}-seed{seed}"
     return Job(row, seed, name, experiment, origins)
 
 
@@ -263,13 +273,35 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
             f"{error}\n--set is for all rows and takes what {model} has. What makes one row stands "
             f"in pipelines/papers/{paper.name}.py."
         ) from error
-    return {
+    shared = {
         "paper": paper.name,
         "preset": args.preset,
         "max_steps": args.max_steps,
         "set": args.set,
         "hash": records.settings_hash(experiment),
     }
+    if args.begin_with:
+        shared |= {"begin_with": args.begin_with, "hash": f"{shared['hash']}+{args.begin_with}"}
+    return shared
+
+
+def _beginning(args: argparse.Namespace, seed: int) -> Path | None:
+    """Returns the folder of the run whose weights the rows of a seed begin with, if there is one.
+
+    Raises:
+        UserError: If that run is not there.
+    """
+    if not args.begin_with:
+        return None
+    fresh = argparse.Namespace(**{**vars(args), "begin_with": ""})
+    job = _job(fresh, args.begin_with, seed)
+    folder: Path = args.output_dir / args.task / job.name
+    if not (args.records / job.record).exists() or not folder.exists():
+        raise UserError(
+            f"{args.begin_with} has no finished run {folder}. Run it first: the same command with "
+            f"--rows {args.begin_with} --seeds {seed}, without --begin-with."
+        )
+    return folder
 
 
 def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
@@ -329,7 +361,10 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
 
     job = _job(args, row, seed, timed=True)
     folder = args.output_dir / args.task / job.name
-    run = Run(job.experiment, folder, common.data_dir(args), common.cache_dir(), job.origins)
+    places = common.data_dir(args), common.cache_dir()
+    begins = _beginning(args, seed)
+    run = Run(job.experiment, folder, *places, job.origins,
+              init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
     outcome = Session(run).train()
     if outcome.exit_code:
         return outcome.exit_code

@@ -284,12 +284,13 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
     plain: dict[Any, list[Record]] = {}
     for group in sorted(groups.values(), key=lambda group: bool(_changes(group))):
         first = group[0]
-        key = (first["task"], first["series"]["preset"], first["series"]["max_steps"],
-               first["batches_an_update"])  # fmt: skip
+        series = first["series"]
+        key = (first["task"], series["preset"], series["max_steps"],
+               series.get("begin_with", ""), first["batches_an_update"])  # fmt: skip
         if _changes(group) and key in plain:
             plain[key] += group
         else:
-            plain[(*key, first["series"]["hash"]) if key in plain else key] = list(group)
+            plain[(*key, series["hash"]) if key in plain else key] = list(group)
     return {(g[0]["task"], records.series_title(g[0])): g for g in plain.values()}
 
 

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+import dtmt_tf.runs
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.runs import Run, Session
 from dtmt_tf.training import make_strategy
@@ -145,6 +147,27 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     assert line.endswith(f"| {bleu:.2f} |")
 
 
+def test_rows_begin_with_a_trained_row(shop, here, monkeypatch, tmp_path):
+    folder, arguments, *_ = shop
+    begun = [*arguments, "--rows", "lgru0", "--begin-with", "gru0"]
+    runs = []
+
+    def session(run):
+        runs.append(run)
+        return SimpleNamespace(train=lambda: SimpleNamespace(exit_code=2))
+
+    monkeypatch.setattr(dtmt_tf.runs, "Session", session)
+    monkeypatch.setattr(reproduce, "_in_process", lambda work: reproduce._train(*work.args))
+    assert "lgru0 failed" in here("reproduce", *begun).stderr
+    (run,) = runs
+    assert re.fullmatch("lgru0-from_gru0-[0-9a-f]{8}-seed1", run.folder.name)
+    assert re.fullmatch("gru0-[0-9a-f]{8}-seed1", run.init_from.folder.name)
+    assert run.init_from.newest().step == UPDATES
+    refused = here("reproduce", *begun, "--records", tmp_path)
+    assert refused.returncode == 2 and len(runs) == 1
+    assert "--rows gru0 --seeds 1, without --begin-with" in refused.stderr
+
+
 def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
     folder = shop[0]
     (known,) = (folder / "records").glob("custom-gru0-*")
@@ -196,6 +219,7 @@ def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, t
         (["dtmt", "--table", "2"], ["dtmt has no table 2", "1, 3, 4"]),
         (["dtmt", "--table", "3", "--rows", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
         (["dtmt", "--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
+        (["dtmt", "--table", "3", "--begin-with", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
         (["dtmt", "--table", "3", "--set", "training.max_steps=9"], ["--max-steps"]),
         (["dtmt", "--table", "3", "--set", "training.seed=9"], ["--seeds"]),
         (["dtmt", "--table", "3", "--set", "training.patience=5"], ["all their updates"]),

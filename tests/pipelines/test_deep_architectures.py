@@ -16,7 +16,8 @@ from tests.pipelines.test_results import cells, record
 
 def experiment(row, preset="small", task="multi30k_ende"):
     steps = reproduce._shared(PAPER, task).max_steps
-    given = {"paper": PAPER.name, "task": task, "preset": preset, "max_steps": steps, "set": []}
+    given = {"paper": PAPER.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
+             "begin_with": ""}  # fmt: skip
     return reproduce._job(argparse.Namespace(**given), row, 1).experiment
 
 

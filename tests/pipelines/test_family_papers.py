@@ -30,7 +30,8 @@ STEPS = {"steps1": 1, "steps4": 4, "biarn1": 8, "steps16": 16, "steps_length": 0
 def experiment(paper, row, preset="small", task=None):
     task = task or paper.task
     steps = reproduce._shared(paper, task).max_steps
-    given = {"paper": paper.name, "task": task, "preset": preset, "max_steps": steps, "set": []}
+    given = {"paper": paper.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
+             "begin_with": ""}  # fmt: skip
     return reproduce._job(argparse.Namespace(**given), row, 1).experiment
 
 

@@ -264,6 +264,16 @@ def test_parts_without_a_test_are_compared_on_validation():
     assert cells(text, "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")[2] == f"{change:+.2f}"
 
 
+def test_rows_on_top_of_a_trained_one_have_a_table_of_their_own():
+    found = [record("gru0", 1), record("lgru0", 2, rate=0.2), record("lgru0", 3, rate=0.1)]
+    begun = {"hash": "e100+gru0", "begin_with": "gru0", "set": ["training.clip_norm=1"]}
+    found[2]["series"] = found[2]["series"] | begun
+    text = tables.each_budget(found, TABLES["3"], tables.rows_table)
+    fresh, begun = text.split("100 updates on top of a trained `gru0`")
+    assert cells(fresh, "ShallowRNMT: L-GRU")[3] == cells(begun, "ShallowRNMT: L-GRU")[3] == "1"
+    assert "| ShallowRNMT: GRU |" not in begun
+
+
 def test_other_budgets_are_other_tables():
     found = [record("gru0"), record("lgru0", max_steps=200)]
     text = report.sections(found)["dtmt table 3"]

@@ -31,7 +31,8 @@ COUNTS = {  # Table 3: parameters in millions as printed, and exactly
 
 
 def arguments(task="multi30k_ende", preset="small", max_steps=3300, **others):
-    given = {"paper": "dtmt", "task": task, "preset": preset, "max_steps": max_steps, "set": []}
+    given = {"paper": "dtmt", "task": task, "preset": preset, "max_steps": max_steps, "set": [],
+             "begin_with": ""}  # fmt: skip
     return argparse.Namespace(**(given | others))
 
 
