@@ -318,15 +318,14 @@ class DecodingConfig(Section):
     section = "decoding"
 
     beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=1000)
-    length_penalty: float = setting(
-        0.6, "alpha of ((c + L) / (c + 1))^alpha", at_least=0, at_most=10
-    )
+    length_penalty: float = setting(0.6, "alpha of ((c+L) / (c+1))^alpha", at_least=0, at_most=10)
     length_offset: float = setting(
         5.0, "c of the same; 0 with alpha 1: score divided by length", at_least=0, at_most=1000
     )
     extra_length: int = setting(
         50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
     )
+    min_length: int = setting(1, "fewest sub-words of a translation; 0: may be empty", at_least=0)
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
     shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)

@@ -56,6 +56,7 @@ def beam_search(
     choose: Choose | None = None,
     prune: float = DecodingConfig.prune,
     lookahead: int | None = None,
+    min_length: int = 0,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -91,6 +92,7 @@ def beam_search(
             step is made for those alive only. 0: none does.
         lookahead: In how many more tokens a hypothesis alive has to overtake those finished; any
             number by default, which ends late: at `log p / lp(max length)` no token costs anything.
+        min_length: Fewest tokens of a hypothesis, <eos> not counted; it may be empty by default.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -159,8 +161,9 @@ def beam_search(
     def stepped(
         ids: tf.Tensor, state: Any, own: tf.Tensor, time: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
-        """Returns log probabilities, those of the prefixes `[b, P]` alone, and hidden states."""
+        """Returns log probabilities that prefixes `[b, P]` and length allow, and hidden states."""
         log_probs, (hidden, _) = step(ids, state)
+        log_probs = not_ended(log_probs, time, eos_id, min_length)
         if prefixes is not None:
             log_probs = tf.cond(
                 time < tf.shape(own)[1],
@@ -228,6 +231,18 @@ def _shapes(tensors: Any) -> Any:
     """The shapes that loop variables keep: rows leave, axes that are empty at first may grow."""
     return tf.nest.map_structure(
         lambda tensor: tf.TensorShape([None, *(size or None for size in tensor.shape[1:])]), tensors
+    )
+
+
+def not_ended(log_probs: tf.Tensor, time: tf.Tensor, eos_id: int, min_length: int) -> tf.Tensor:
+    """Leaves of log probabilities `[b, K, V]` those that end nothing before its least length."""
+    if not min_length:
+        return log_probs
+    ends = tf.equal(tf.range(tf.shape(log_probs)[2]), eos_id)
+    return tf.cond(
+        time < min_length,
+        lambda: tf.where(ends, MINUS_INFINITY, log_probs),
+        lambda: log_probs,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
-from dtmt_tf.decoding.beam_search import Hypotheses, Step, write
+from dtmt_tf.decoding.beam_search import Hypotheses, Step, not_ended, write
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.errors import UserError
 
@@ -59,6 +59,7 @@ def sample(
     alpha: float,
     offset: float = DecodingConfig.length_offset,
     eos_id: int,
+    min_length: int = 0,
 ) -> Hypotheses:
     """Draws translations of every sentence, token by token.
 
@@ -74,6 +75,7 @@ def sample(
         alpha: Exponent of the length penalty.
         offset: Its c, see `length_penalty`.
         eos_id: Id that ends a sample.
+        min_length: Fewest tokens of a sample, <eos> not counted; it may be empty by default.
 
     Returns:
         The samples as they were drawn, not sorted. Log probabilities are those of the model,
@@ -90,6 +92,7 @@ def sample(
 
     def advance(time: tf.Tensor, alive: tf.Tensor, state: Any, ids: Any, log_probs: Any) -> Any:
         logs, state = step(ids[:, :, tf.maximum(time - 1, 0)], state)
+        logs = not_ended(logs, time, eos_id, min_length)
         tokens = tf.where(alive, draw(logs, numbers[:, :, time], sampling), 0)
         drawn = tf.gather(logs, tokens, batch_dims=2)
         log_probs += tf.where(alive, drawn, 0.0)

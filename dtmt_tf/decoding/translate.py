@@ -102,6 +102,7 @@ def make_search(
                 wanted=wanted,
                 prune=decoding.prune,
                 lookahead=decoding.lookahead,
+                min_length=decoding.min_length,
             )
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)

@@ -140,6 +140,7 @@ class Searches:
                     alpha=decoding.length_penalty,
                     offset=decoding.length_offset,
                     eos_id=EOS_ID,
+                    min_length=decoding.min_length,
                 )
 
             max_lengths = longest_hypotheses(source_ids, decoding)
@@ -169,6 +170,7 @@ class Searches:
                     alpha=decoding.length_penalty,
                     offset=decoding.length_offset,
                     eos_id=EOS_ID,
+                    min_length=decoding.min_length,
                     wanted=wanted,
                     choose=choose,
                 )
