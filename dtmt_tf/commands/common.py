@@ -83,6 +83,17 @@ def add_folders(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_run(parser: Parser) -> None:
+    """Adds a run that is named by its folder, in place of `--task` and `--name`, to a parser."""
+    parser.add_argument(
+        "run",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="a run's folder (default: that of --task and --name)",
+    )
+
+
 def add_set(
     group: argparse._ActionsContainer,
     text: str = "change settings; dtmt train --show-config lists them",
@@ -142,7 +153,18 @@ def add_devices(group: argparse._ActionsContainer) -> None:
 
 
 def run_folder(args: argparse.Namespace) -> Path:
-    """Returns the folder of the run that the arguments name."""
+    """Returns the folder of the run that the arguments name.
+
+    Raises:
+        UserError: If they name two, or none.
+    """
+    if folder := getattr(args, "run", None):
+        for option in ("task", "model", "name"):
+            if getattr(args, option) is not None:
+                raise UserError(f"{folder} and --{option} both name a run. Give one of them.")
+        return Path(folder)
+    if hasattr(args, "run") and args.name and os.sep in args.name and Path(args.name).is_dir():
+        raise UserError(f"--name takes a name alone. Give the folder without it: {args.name}")
     task, model = task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
 

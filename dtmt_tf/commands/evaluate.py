@@ -23,11 +23,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "and bootstrap intervals; or score files of translations against references, several of "
         "them by paired bootstrap. Of several test sets the mean is told, too.",
         "dtmt evaluate --task multi30k_ende --split validation",
+        "dtmt evaluate saved_models/custom/mine --split validation test",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de \\",
         "    --sources text.en --page compared.html",
         "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
     )
+    common.add_run(parser)
     parser.add_argument(
         "--split",
         nargs="+",
@@ -81,11 +83,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
     common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
     args = parser.parse_args(arguments)
+    of_files = bool(args.hypotheses or args.references)
+    if args.run and of_files:
+        raise UserError(f"--references and --hypotheses score files, and {args.run} is a run.")
     startup.start_tensorflow()
 
     from dtmt_tf.evaluation import write_json
 
-    of_files = bool(args.hypotheses or args.references)
     records = _files(args) if of_files else _splits(args)
     if args.json:
         write_json(args.json, records)

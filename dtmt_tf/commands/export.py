@@ -17,8 +17,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "saved_models/<task>/<name>/<version>/. The version is the next free number. It is "
         "published if it translates the run's samples well enough in a fresh process.",
         "dtmt export --task multi30k_ende",
-        "dtmt export --task multi30k_ende --quantize int8",
+        "dtmt export saved_models/custom/mine --quantize int8",
     )
+    common.add_run(parser)
     common.add_set(
         parser, "change decoding.*, export.*, evaluation.*, training.average* or data.extra_tests"
     )

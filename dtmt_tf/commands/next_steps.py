@@ -11,13 +11,14 @@ from dtmt_tf import caller
 PAGE_PORT = 8080
 
 
-def next_steps(folder: Path, image: str, served_as: str) -> str:
-    """Returns commands for an exported run: translate, TensorBoard, server, web page.
+def next_steps(folder: Path, image: str, served_as: str, split: str) -> str:
+    """Returns commands for an exported run: translate, score, TensorBoard, server, web page.
 
     Args:
         folder: The run's folder.
         image: The server's container image.
         served_as: The name that clients ask for.
+        split: What it can be scored on.
     """
     place = os.path.relpath(folder) if folder.resolve().is_relative_to(Path.cwd()) else str(folder)
     runs = os.path.dirname(os.path.dirname(place)) or "."  # where TensorBoard calls it task/name
@@ -25,6 +26,7 @@ def next_steps(folder: Path, image: str, served_as: str) -> str:
     mount = place if os.path.isabs(place) else f"$PWD/{place}"
     steps = [
         ("translate", [f"dtmt translate --model {shlex.quote(named)}"]),
+        ("score it", [f"dtmt evaluate {shlex.quote(named)} --split {shlex.quote(split)}"]),
         ("look at its training", [f"tensorboard --logdir {shlex.quote(runs)}"]),
         (
             "serve it",

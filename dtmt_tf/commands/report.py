@@ -29,13 +29,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt report saved_models/multi30k_ende/dtmt_tied",
         "dtmt report --task multi30k_ende --name mine -o mine.html",
     )
-    parser.add_argument(
-        "run",
-        nargs="?",
-        type=Path,
-        metavar="RUN",
-        help="a run's folder (default: that of --task and --name)",
-    )
+    common.add_run(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -46,7 +40,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.output and args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")
-    folder = args.run or common.run_folder(args)
+    folder = common.run_folder(args)
     startup.start_tensorflow()
     from dtmt_tf.runs import Run
 

@@ -184,4 +184,5 @@ def finish(run: Run, start: float) -> None:
     page = report.write_report(run)
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
-    print(next_steps(run.folder, SERVER_IMAGE, SERVED_AS))
+    split = next(iter(run.scored_splits), "train")
+    print(next_steps(run.folder, SERVER_IMAGE, SERVED_AS, split))

@@ -78,7 +78,7 @@ def test_much_padding_changes_no_translation(workshop):
 
 
 def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
-    result = here("evaluate", *workshop.arguments, "--split", "validation")
+    result = here("evaluate", workshop.run_folder, "--split", "validation")
     assert result.returncode == 0, result.stderr
     assert "tok:13a" in result.stdout
     good = workshop.run_folder / "train" / "test.txt"
