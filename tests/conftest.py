@@ -1,6 +1,7 @@
 """What every test shares: quiet TensorFlow, a seeded generator, a dtype policy that is put back."""
 
 import os
+import signal
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
@@ -14,6 +15,9 @@ with without(UNUSED), kept():
     import numpy as np
     import tensorflow as tf
 
+# what `nohup` and shells in the background ignore, tests send to processes that they start
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # four logical CPUs, before TensorFlow starts, for the tests of replicas
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
