@@ -18,8 +18,18 @@ _WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
 
 def base_language(code: str) -> str:
-    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"` and `"ZH"`."""
-    return code.lower().replace("_", "-").partition("-")[0]
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"`, `"ZH"` and `"zho"`."""
+    base = code.lower().replace("_", "-").partition("-")[0]
+    return _shorter(base) if len(base) == 3 else base
+
+
+@functools.cache
+def _shorter(code: str) -> str:
+    """Returns the code of two letters that CLDR has for one of three, or that one."""
+    from babel.core import get_global
+
+    other: str = get_global("language_aliases").get(code, code)
+    return other.partition("_")[0]
 
 
 def has_blanks(code: str) -> bool:

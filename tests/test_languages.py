@@ -9,7 +9,18 @@ from tests.toy_experiment import message, resolved
 
 @pytest.mark.parametrize(
     ("code", "base"),
-    [("zh-TW", "zh"), ("zh_Hans", "zh"), ("ZH", "zh"), ("x-mine", "x"), ("", "")],
+    [
+        ("zh-TW", "zh"),
+        ("zh_Hans", "zh"),
+        ("ZH", "zh"),
+        ("x-mine", "x"),
+        ("", ""),
+        ("zho", "zh"),
+        ("cmn-Hans", "zh"),
+        ("jpn", "ja"),
+        ("deu", "de"),
+        ("gsw", "gsw"),
+    ],
 )
 def test_the_base_of_a_code_is_its_language(code, base):
     assert base_language(code) == base

@@ -91,11 +91,17 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     refuses another text. `--restart` sizes anew. Without `--name` a run is named by its languages.
 
     Raises:
-        UserError: If a language is missing; or see `text_facts`, `sizing.size` and `resolve`.
+        UserError: If a language is missing, or `--dev` of a run that began with it; or see
+            `text_facts`, `sizing.size` and `resolve`.
     """
     plain, origins = unsized(args)
     task, name = common.task_and_model(args)
     sizes = _kept(common.run_folder(args)) if not args.restart else None
+    if sizes and sizes.dev and not plain.data.validation_source:
+        raise UserError(
+            f"{common.run_folder(args)} was begun with {sizes.dev}. Give that again, or start over "
+            "with --restart."
+        )
     if sizes is None:
         sizes = _sized(args, task, plain, origins)
     in_file = args.config.names if args.config else {}
@@ -146,10 +152,11 @@ def as_words(args: argparse.Namespace) -> list[str]:
 
 
 class _Sizes(NamedTuple):
-    """The preset, if it is sized, with its origin; and what is sized besides."""
+    """The preset, if it is sized, with its origin; what is sized besides; a begun run's --dev."""
 
     model: Sized | None
     changes: list[Change]
+    dev: str = ""
 
 
 def _sized(
@@ -200,9 +207,12 @@ def _kept(folder: Path) -> _Sizes | None:
     saved, origins = turned(from_dict(record["settings"], type(MODELS[name])), record["origins"])
     sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
     origin = sized.pop(MODEL_NAME, None)
+    files = zip(saved.data.validation_source, saved.data.validation_target, strict=False)
+    dev = [f"--dev {source} {target}" for source, target in files]
     return _Sizes(
         Sized(name, origin) if origin else None,
         [(key, _value(saved, key), origin) for key, origin in sized.items()],
+        " ".join(dev) if origins.get("data.validation_source") == "--dev" else "",
     )
 
 

@@ -30,10 +30,15 @@ def latest_version(folder: Path) -> Path:
     """
     versions = live_versions(folder)
     if not versions:
-        raise UserError(
-            f"{folder} holds no exported model. To make it, run dtmt export with the --task and "
-            f"--name of a trained run.{listed(str(folder), map(str, models_near(folder)))}"
+        begun = (folder / "train" / "experiment.json").exists()
+        how = (
+            f"dtmt export {folder} makes one of what is trained; a training that comes to its end "
+            "does so itself."
+            if begun
+            else "To make one, run dtmt export with the folder of a trained run."
         )
+        near = listed(str(folder), map(str, models_near(folder)))
+        raise UserError(f"{folder} holds no exported model. {how}{near}")
     return versions[-1]
 
 

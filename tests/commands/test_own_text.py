@@ -129,6 +129,15 @@ def test_a_run_that_has_begun_keeps_its_sizes_though_the_text_grows(capsys, here
     assert (other["training.max_steps"] == anew["training.max_steps"]) is not bool(more)
 
 
+def test_a_run_that_was_begun_with_dev_files_asks_for_them(capsys, here):
+    dev = ["--dev", "b.en", "b.de"]
+    save(begun(capsys, *OWN, *dev, "--name", "mine"), here / "runs/custom/mine")
+    told = refused(*OWN, "--name", "mine")
+    assert "custom/mine was begun with --dev b.en b.de. Give that again" in told
+    for more in (dev, ["--restart"], ["--set", "data.validation_source=b.en"]):
+        shown(capsys, *OWN, "--name", "mine", *more)
+
+
 def test_a_run_that_has_not_begun_or_is_damaged_is_sized(capsys, here):
     args = [*OWN, "--name", "mine"]
     save(begun(capsys, *args), here / "runs/custom/mine")
