@@ -107,9 +107,10 @@ def check_pairs(
 
 
 def format_findings(findings: Iterable[Finding]) -> str:
-    """One line for each finding: `file:line: message (count)`."""
+    """One line for each finding: `file:line: message (count lines)`."""
     return "\n".join(
-        f"{finding.file}:{finding.line}: {finding.message} ({finding.count:,})"
+        f"{finding.file}:{finding.line}: {finding.message} "
+        f"({finding.count:,} {'line' if finding.count == 1 else 'lines'})"
         for finding in findings
     )
 
@@ -215,7 +216,7 @@ def _check_split(split: str, files: Files, limits: Limits) -> array:
     pairs = np.frombuffer(pair_hashes, dtype=np.int64)
     if not np.any(pairs):
         source, count = files[0][0], sum(source.num_lines for source, _ in files)
-        message = f"no usable pair in the {split} set; lines read"
+        message = f"no usable pair in the {split} set"
         source.note("no pairs", "fatal", message, line=1, count=count)
     _check_duplicates(files, pairs)
     return source_hashes
@@ -275,7 +276,10 @@ def _check_overlap(split: str, files: Files, held_out: array, train: array) -> N
     wanted = set(held_out) - {0}
     shared = {value for value in train if value in wanted}
     found = np.flatnonzero([value in shared for value in held_out])
-    _note_pairs(files, found, "overlap", f"{split} source is also in the training set")
+    told = f"{split} source is also in the training set"
+    if 2 * len(found) > len(held_out):
+        told += ": most of it, so its scores say little of new text"
+    _note_pairs(files, found, "overlap", told)
 
 
 def _note_pairs(files: Files, pairs: np.ndarray, kind: str, message: str) -> None:

@@ -321,7 +321,14 @@ class Run:
         Files of others stay, and are told of. The run is claimed.
         """
         scored = [f"train/{split}.txt*" for split in self._splits_scored()]
+        steps = self.checkpoints.steps()
         stay = files.clean(self.folder, [*KNOWN, *scored])
+        if steps:
+            logger.info(
+                "Starting over: %s updates are forgotten. Exported versions stay, and translate "
+                "until this run exports another.",
+                f"{steps[-1]:,}",
+            )
         if others := [path for path in stay if self.work in path.parents]:
             logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
 

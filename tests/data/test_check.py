@@ -119,14 +119,16 @@ def test_held_out_sources_seen_in_training_are_counted(check):
         | {
             "validation": (b"two\n", b"anders\n"),
             "test": (b"five\nthree\none\none\n", b"a\nb\nc\nd\n"),
+            "news": (b"five\none\n", b"a\nb\n"),
         }
     )
+    told = {split: f"{split} source is also in the training set" for split in ("news", "test")}
+    most = ": most of it, so its scores say little of new text"
     assert found == [
-        Finding(
-            "overlap", "warning", "validation.en", 1, 1,
-            "validation source is also in the training set",
-        ),
-        Finding("overlap", "warning", "test.en", 2, 3, "test source is also in the training set"),
+        Finding("overlap", "warning", "validation.en", 1, 1,
+                f"validation source is also in the training set{most}"),
+        Finding("overlap", "warning", "test.en", 2, 3, told["test"] + most),
+        Finding("overlap", "warning", "news.en", 2, 1, told["news"]),
     ]  # fmt: skip
 
 
@@ -156,9 +158,9 @@ def test_unequal_files_of_a_split_do_not_make_up_for_each_other(check):
         check({"train": [(b"a\nb\n", b"c\n"), (b"d\ne\xff\n", b"e\nf\ng\n")]})
     assert str(error.value).splitlines() == [
         "The data cannot be used:",
-        "train.en:2: lines beyond the 1 of train.de (1)",
-        "train2.en:2: not UTF-8 (1)",
-        "train2.de:3: lines beyond the 2 of train2.en (1)",
+        "train.en:2: lines beyond the 1 of train.de (1 line)",
+        "train2.en:2: not UTF-8 (1 line)",
+        "train2.de:3: lines beyond the 2 of train2.en (1 line)",
     ]
 
 
@@ -170,14 +172,15 @@ def test_blank_lines_are_no_overlap_and_no_duplicates(check):
 @pytest.mark.parametrize(
     "split, contents, message",
     [
-        ("train", (b"a\nb\nc\n", b"d\n"), "train.en:2: lines beyond the 1 of train.de (2)"),
-        ("test", (b"one\n", b"eins\nzwei\n"), "test.de:2: lines beyond the 1 of test.en (1)"),
-        ("train", (b"one\nna\xefve\n", b"eins\nzwei\n"), "train.en:2: not UTF-8 (1)"),
-        ("train", (b"one\ntwo\n", b"eins\n\xed\xa0\x80\n"), "train.de:2: not UTF-8 (1)"),
-        ("train", (b"a\nb\0\n", b"c\nd\n"), "train.en:2: NUL character; is this a text file? (1)"),
-        ("test", (b"", b""), "test.en:1: no usable pair in the test set; lines read (0)"),
+        ("train", (b"a\nb\nc\n", b"d\n"), "train.en:2: lines beyond the 1 of train.de (2 lines)"),
+        ("test", (b"one\n", b"eins\nzwei\n"), "test.de:2: lines beyond the 1 of test.en (1 line)"),
+        ("train", (b"one\nna\xefve\n", b"eins\nzwei\n"), "train.en:2: not UTF-8 (1 line)"),
+        ("train", (b"one\ntwo\n", b"eins\n\xed\xa0\x80\n"), "train.de:2: not UTF-8 (1 line)"),
+        ("train", (b"a\nb\0\n", b"c\nd\n"),
+         "train.en:2: NUL character; is this a text file? (1 line)"),
+        ("test", (b"", b""), "test.en:1: no usable pair in the test set (0 lines)"),
         ("train", (b"one\n\n", b"\nzwei\n"),
-         "train.en:1: no usable pair in the train set; lines read (2)"),
+         "train.en:1: no usable pair in the train set (2 lines)"),
     ],
 )  # fmt: skip
 def test_fatal_faults_stop_the_run_and_are_located(check, split, contents, message):
@@ -191,10 +194,10 @@ def test_all_fatal_faults_are_listed_at_once(check):
         check({"train": (b"\xff\none\n", b"a\nb\nc\n"), "test": (b"two\n\n", b"\0\n\n")})
     assert str(error.value).splitlines() == [
         "The data cannot be used:",
-        "train.en:1: not UTF-8 (1)",
-        "train.de:3: lines beyond the 2 of train.en (1)",
-        "test.en:1: no usable pair in the test set; lines read (2)",
-        "test.de:1: NUL character; is this a text file? (1)",
+        "train.en:1: not UTF-8 (1 line)",
+        "train.de:3: lines beyond the 2 of train.en (1 line)",
+        "test.en:1: no usable pair in the test set (2 lines)",
+        "test.de:1: NUL character; is this a text file? (1 line)",
     ]
 
 
@@ -206,7 +209,8 @@ def test_no_split_at_all_is_an_error():
 def test_sentences_in_memory_are_checked_alike():
     found = check_pairs({"train": (["one", "two", "two"], ["eins", "zw\nei", "zw\nei"])})
     assert format_findings(found) == (
-        "train source:3: repeats an earlier pair (1)\ntrain target:2: control character (2)"
+        "train source:3: repeats an earlier pair (1 line)\n"
+        "train target:2: control character (2 lines)"
     )
     with pytest.raises(UserError, match="train source:1: not UTF-8"):
         check_pairs({"train": (["\ud800"], ["a"])})
@@ -231,5 +235,5 @@ def test_a_report_has_one_line_for_each_finding():
         Finding("blank line", "warning", "a.de", 9, 1, "blank line"),
     ]
     assert format_findings(findings) == (
-        "a.en:7: source and target are the same (1,234)\na.de:9: blank line (1)"
+        "a.en:7: source and target are the same (1,234 lines)\na.de:9: blank line (1 line)"
     )

@@ -261,13 +261,13 @@ def test_reverse_reads_what_swapped_files_give(load):
 def test_each_file_is_as_long_as_its_translation(load):
     # the sums agree: 5 lines on both sides, but b.en and a.de are not translations
     text = message(load, "data.train_target=a.de,b.de")
-    assert f"{load.folder}/b.en:3: lines beyond the 2 of {load.folder}/a.de (1)" in text
-    assert f"{load.folder}/b.de:3: lines beyond the 2 of {load.folder}/a.en (1)" in text
+    assert f"{load.folder}/b.en:3: lines beyond the 2 of {load.folder}/a.de (1 line)" in text
+    assert f"{load.folder}/b.de:3: lines beyond the 2 of {load.folder}/a.en (1 line)" in text
 
 
 def test_a_fault_in_a_later_file_is_named_by_that_file_and_its_line(load):
     (load.folder / "a.en").write_bytes(b"one\ntw\xffo\n")
-    assert message(load).splitlines()[1] == f"{load.folder}/a.en:2: not UTF-8 (1)"
+    assert message(load).splitlines()[1] == f"{load.folder}/a.en:2: not UTF-8 (1 line)"
 
 
 @pytest.mark.parametrize(

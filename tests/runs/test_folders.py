@@ -52,6 +52,7 @@ def there(folder):
 
 
 def test_a_new_folder_is_marked_and_a_restart_leaves_the_files_of_others(run, caplog):
+    caplog.set_level("INFO")
     with run.claimed():
         assert (run.folder / MARK).is_file()
         fill(run.work, *OURS, *THEIRS)
@@ -60,6 +61,7 @@ def test_a_new_folder_is_marked_and_a_restart_leaves_the_files_of_others(run, ca
     left = {*(f"train/{name}" for name in THEIRS), "1/saved_model.pb", "beside.txt"}
     assert there(run.folder) == {MARK, ".lock", *left}
     assert "notes.txt" in caplog.text and "beside.txt" not in caplog.text
+    assert "Starting over: 20 updates are forgotten." in caplog.text
 
 
 def test_a_folder_of_something_else_is_refused_and_stays_as_it_was(run):
