@@ -122,7 +122,7 @@ def _filters(_: TextFacts, known: Settings) -> Sized:
     names = ["identical", "length_ratio"]
     if known["data.source_language"] and known["data.target_language"]:
         names.append("script")
-    return Sized(tuple(names), "drop what is no translation, of 20 characters and more")
+    return Sized(tuple(names), "drop pairs of 20 characters and more that are no translations")
 
 
 def _coverage(facts: TextFacts, _: Settings) -> Sized | None:
@@ -252,7 +252,8 @@ def _validation_steps(_: TextFacts, known: Settings) -> Sized:
     """
     steps = known["training.max_steps"]
     value = max(math.ceil(steps / VALIDATIONS), min(350, math.ceil(steps / 4)))
-    return Sized(min(5000, value), f"{VALIDATIONS} validations, one every 350 to 5,000 updates")
+    value = min(5000, value)
+    return Sized(value, f"{math.ceil(steps / value):,} validations")
 
 
 def _patience(_: TextFacts, known: Settings) -> Sized:

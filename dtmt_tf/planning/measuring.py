@@ -15,7 +15,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, processes, random_ids
 from dtmt_tf.planning.dry_run import LENGTH, batches_an_update, described
-from dtmt_tf.planning.rough import product_rate, rough, words_of
+from dtmt_tf.planning.rough import in_unit, product_rate, rough, words_of
 from dtmt_tf.terminal import bar_columns
 
 UPDATES = 3  # measured of each length; the first makes the graph, too
@@ -153,5 +153,7 @@ def report(
         "",
         text,
     ]
-    lines += [f"  {name:<44} {seconds / 3600:>12,.1f} hours" for name, seconds in hours]
+    for name, seconds in hours:
+        time, unit = in_unit(seconds)
+        lines.append(f"  {name:<44} {time:>12,.1f} {unit}")
     return "\n".join([*lines, "  (validation comes on top)"])

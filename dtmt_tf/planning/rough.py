@@ -46,6 +46,11 @@ def words_of(experiment: Experiment) -> tuple[float, str]:
     )
 
 
+def in_unit(seconds: float) -> tuple[float, str]:
+    """Returns a time in hours, or in minutes if it is less than one."""
+    return (seconds / 3600, "hours") if seconds >= 3600 else (seconds / 60, "minutes")
+
+
 def rough(experiment: Experiment, described: Described, rate: float) -> str:
     """Returns the hours between which a training here probably takes, before it is measured.
 
@@ -55,7 +60,8 @@ def rough(experiment: Experiment, described: Described, rate: float) -> str:
         rate: What `product_rate` returned.
     """
     words, text = words_of(experiment)
-    hours = words * described.operations / rate / 3600
+    seconds = words * described.operations / rate
+    longest, unit = in_unit(seconds / LEAST)
     how = "" if described.counted else ", 6 for each weight"
     return "\n".join(
         [
@@ -64,7 +70,7 @@ def rough(experiment: Experiment, described: Described, rate: float) -> str:
             f"  {described.operations / 1e6:,.0f} MFLOP a word{how}; a square product makes "
             f"{rate / 1e9:,.0f} GFLOP/s here,",
             f"  of which trainings reach {LEAST:.0%} to {MOST:.0%}",
-            f"  {'here, one batch after the other':<33} {hours / MOST:>10,.1f} to "
-            f"{hours / LEAST:,.1f} hours",
+            f"  {'here, one batch after the other':<33} {longest * LEAST / MOST:>10,.1f} to "
+            f"{longest:,.1f} {unit}",
         ]
     )

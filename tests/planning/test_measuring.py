@@ -114,6 +114,12 @@ def test_rough_hours_follow_from_arithmetic_and_products(counted, how):
     assert text.endswith("   512.0 to 960.0 hours") and max(map(len, text.split("\n"))) <= 80
 
 
+def test_less_than_an_hour_is_told_in_minutes():
+    text = rough.rough(experiment(), Described("", 5_000_000, True), 1e12)
+    assert text.endswith("   30.7 to 57.6 minutes")
+    assert rough.in_unit(3600) == (1, "hours") and rough.in_unit(3599) == (3599 / 60, "minutes")
+
+
 def test_operations_without_a_count_are_six_for_each_weight(monkeypatch, made):
     counted = described(experiment())
     measured = measuring.measure(experiment(), 1).updates[-1]
