@@ -96,7 +96,7 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
         sum(getattr(each, name) for each in trained) for name in ("seconds", "tokens")
     )
     facts = {
-        "task": f"{experiment.task}: {run.task.description}",
+        "task": f"{experiment.task}: {run.description}",
         "languages": f"{experiment.data.source_language} to {experiment.data.target_language}",
         "model": experiment.model_name,
         "updates": f"{sum(each.step for each in trained):,}",

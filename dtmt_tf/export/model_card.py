@@ -78,7 +78,7 @@ def model_card(
         },
         "seed": settings["training"]["seed"],
         "checkpoints": list(checkpoints),
-        "training_data": list(values["data.train_source"])
+        "training_data": list(values["data.train_source"]) + list(values["data.train_target"])
         or [data.get("tfds_name") or data["corpus"]],
         "settings": {
             key: {"value": values[key], "origin": origin}

@@ -49,7 +49,7 @@ def _publish(run: Run, min_bleu: float | None, force: bool) -> Path:
         run.folder,
         {**run.read("experiment.json"), **run.settings()},
         run.read("scores.json"),
-        description=run.task.description,
+        description=run.description,
         checkpoints=steps,
         pairs=pairs,
         canary=Canary(pairs, bleu, min_bleu, force),

@@ -187,6 +187,14 @@ class Run:
         """The run's task."""
         return TASKS[self.experiment.task]
 
+    @property
+    def description(self) -> str:
+        """What its task says of itself, or, of text of one's own, between which languages it is."""
+        data = self.experiment.data
+        if not data.train_source or self.experiment.task != "custom":
+            return self.task.description
+        return f"Parallel text of the user's own, {data.source_language}-{data.target_language}"
+
     @cached_property
     def corpus(self) -> Corpus:
         """The corpus, checked; findings are logged."""

@@ -156,11 +156,15 @@ def test_an_ensembles_card_names_its_members_and_no_seed():
 
 
 def test_folders_of_the_users_machine_stay_there():
-    paths = "data.train_source=/home/me/a.en,b/b.en", "data.extra_tests=/home/me/t"
+    paths = (
+        *("data.train_source=/home/me/a.en,b/b.en", "data.extra_tests=/home/me/t"),
+        "data.train_target=/home/me/a.de,b/b.de",
+    )
     card = card_of(experiment_of(*paths))
-    assert card["training_data"] == ["a.en", "b/b.en"]
+    assert card["training_data"] == ["a.en", "b/b.en", "a.de", "b/b.de"]
     assert card["settings"]["data.train_source"]["value"] == ["a.en", "b/b.en"]
-    assert "data.train_source=a.en,b/b.en data.extra_tests=t" in card["command"]
+    files = "data.train_source=a.en,b/b.en data.train_target=a.de,b/b.de"
+    assert f"{files} data.extra_tests=t" in card["command"]
     assert "/home" not in json.dumps(card) + card_text(card)
 
 

@@ -182,3 +182,12 @@ def test_a_session_names_its_run_to_tensorboard_and_trackers(run, monkeypatch):
     folder, _, shown, title, trackers = told["Summaries"]
     assert (folder, title, trackers) == (run.folder, "custom/run", told["open_trackers"])
     assert shown["task"] == "custom" and "model.num_heads" not in shown
+
+
+def test_text_of_ones_own_is_described_by_its_languages(run, tmp_path):
+    assert run.description == TASKS["custom"].description  # it has no text yet
+    own = ["data.train_source=a.en", "data.train_target=a.de", "data.source_language=en"]
+    for task, told in (("custom", "Parallel text of the user's own, en-"), ("cldr_ende", "")):
+        experiment, origins = resolve(TASKS[task], "dtmt_tiny", MODELS["dtmt_tiny"], own)
+        found = Run(experiment, tmp_path / task, None, tmp_path, origins).description
+        assert found.startswith(told or TASKS[task].description)
