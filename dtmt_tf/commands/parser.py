@@ -117,4 +117,7 @@ class Parser(argparse.ArgumentParser):
             message += f"\nSettings go behind --set: --set {' '.join(settings)}"
         elif message.startswith("unrecognized arguments:"):
             message += f"\n{self.prog} --help lists the options."
+        elif counted := re.fullmatch(r"argument (\S+): expected \d+ arguments", message):
+            named = self._option_string_actions[counted[1]].metavar
+            message += f": {' '.join(named)}" if isinstance(named, tuple) else ""
         super().error(message)

@@ -139,7 +139,8 @@ class Session:
         done = trainer.restore()
         if self.chief:
             run.write_settings(trainer.finished())
-        logger.info("Devices: %s", ", ".join(strategy.extended.worker_devices))
+        devices = strategy.extended.worker_devices
+        logger.info("Devices: %s", ", ".join(name.partition("device:")[2] for name in devices))
         logger.info(
             "%s parameters; %s updates an epoch; %s",
             f"{sum(model.parameter_counts().values()):,}",
