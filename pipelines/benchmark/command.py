@@ -118,10 +118,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """
     args = _parser().parse_args(arguments)
     preset = PRESETS[args.preset]
-    args.name, args.model = _name(args), preset.model
+    if args.model and (args.run or args.form == "plain"):
+        raise UserError("--model goes with fresh weights, and not with --form plain.")
+    args.name = _name(args)
     args.updates = args.updates or preset.updates
     search = [f"decoding.beam_size={args.beam}", f"decoding.batch_size={args.batch_size}"]
-    args.set = [*(() if args.run else preset.settings), *search, *args.set]
+    settings = [text for text in preset.settings if not (args.model and text.startswith("model."))]
+    args.set = [*(() if args.run else settings), *search, *args.set]
+    args.model = args.model or preset.model
     if args.table and (args.action != "train" or args.compare):
         raise UserError("--table goes with train, and not with --compare.")
     if args.compare and args.action == "export":
@@ -153,6 +157,7 @@ def _parser() -> Parser:
         "python pipelines/benchmark.py train --data-dir ~/data",
         "python pipelines/benchmark.py train --compare='--form plain --threads 0 0'",
         "python pipelines/benchmark.py train --preset paper --windows 3",
+        "python pipelines/benchmark.py train --model rnn_bideep2x2 --set model.units=256",
         "python pipelines/benchmark.py train --table --json growth.json",
         "python pipelines/benchmark.py input --pairs 5000000 --windows 2",
         "python pipelines/benchmark.py decode --run saved_models/multi30k_ende/a",
@@ -161,6 +166,9 @@ def _parser() -> Parser:
     what = parser.add_argument_group("configuration")
     what.add_argument("--preset", default="small", choices=PRESETS,
                       help="model and batches (default: %(default)s)")  # fmt: skip
+    what.add_argument("--model", metavar="NAME",
+                      help="a preset of train.py in place of the configuration's model, in its "
+                      "own sizes")  # fmt: skip
     common.add_set(what)
     what.add_argument("--form", default="fast", choices=("fast", "plain"),
                       help="plain: keras.layers.RNN calls each cell step by step")  # fmt: skip
@@ -207,7 +215,7 @@ def _parser() -> Parser:
 
 def _name(args: argparse.Namespace) -> str:
     """Returns the name of a configuration in tables, made of its options."""
-    name = "/".join(args.run.resolve().parts[-2:]) if args.run else args.preset
+    name = "/".join(args.run.resolve().parts[-2:]) if args.run else args.model or args.preset
     options = [*args.set, *(Path(value).name for value in args.env)]
     options += ["plain form"] * (args.form == "plain")
     if args.threads:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from dtmt_tf.commands import common
+from dtmt_tf.experiment import Experiment
 
 SQUARE = (2048, 2048, 2048)
 LENGTH = 16  # sub-words of a sentence of Multi30k, about
@@ -14,11 +15,23 @@ SECONDS = 0.5  # of each shape in a window
 AT_ONCE = 16  # products before one is waited for
 
 
+def own_shape(experiment: Experiment) -> tuple[int, int, int]:
+    """Returns rows, width and columns of a model's typical product; see `Products`."""
+    from dtmt_tf.models import TransformerConfig
+
+    model: Any = experiment.model
+    sentences = experiment.data.batch_size(LENGTH)
+    if isinstance(model, TransformerConfig):
+        return sentences * LENGTH, model.model_dim, model.filter_dim
+    return sentences, model.units, 4 * model.units
+
+
 class Products:
     """Products in float32, one after the other, with the threads TensorFlow chooses.
 
-    Two shapes: a large square one, and that of the first cell's recurrent kernel: sentences of a
-    batch x units x 4 units.
+    Two shapes: a large square one, and the model's own. That is of a recurrent model its first
+    cell's recurrent kernel, sentences of a batch x units x 4 units; of a Transformer its filter,
+    tokens of a batch x width x filter width.
 
     Args:
         options: The command's.
@@ -29,10 +42,8 @@ class Products:
         import tensorflow as tf
 
         experiment, _ = common.experiment(options)
-        units: int = experiment.model.units  # type: ignore[attr-defined]
-        rows = experiment.data.batch_size(LENGTH)
         self.factors: dict[str, Any] = {}
-        for m, k, n in (SQUARE, (rows, units, 4 * units)):
+        for m, k, n in (SQUARE, own_shape(experiment)):
             self.factors[f"{m}x{k}x{n}"] = tf.random.uniform([m, k]), tf.random.uniform([k, n])
 
     def window(self) -> dict[str, float]:

@@ -50,6 +50,8 @@ def _parts(found: Sequence[Record]) -> str:
     lines: list[Sequence[Any]] = []
     head: tuple[str, ...] = ()
     for record, one in _configurations(found):
+        if not one["parts"]:
+            continue
         head = ("configuration", *one["parts"], *CONDITIONS)
         total = sum(one["parts"].values())
         shares = (f"{100 * s / total:.1f}" for s in one["parts"].values())

@@ -138,7 +138,7 @@ class Updates:
         }
 
     def parts(self) -> dict[str, float]:
-        """Returns seconds of a window by part; they add up to its median.
+        """Returns seconds of a window by part, which add up to its median; of DTMT alone.
 
         Input is what updates wait for. The forward pass is timed in pieces, each a graph of its
         own: the encoder; the query transition and the decoder transition, each alone over all
@@ -148,6 +148,10 @@ class Updates:
         slices and replicas, and its norm. Pieces run on one device; of several each has its share.
         R-Drop's two passes take twice as long as one; what they differ by is part of backward.
         """
+        from dtmt_tf.models import DTMT
+
+        if not isinstance(self.step.model, DTMT):
+            return {}
         share = self.training.passes / self.step.strategy.num_replicas_in_sync
         batches = [tuple(batch) for batch in self.batches.as_numpy_iterator()]
         pieces = forward_seconds(self.step, batches)

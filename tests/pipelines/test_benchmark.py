@@ -166,6 +166,24 @@ def test_train_describes_speed_memory_parts_and_start(measure, tmp_path, capsys)
     assert f"| {rate['median']:,.0f} |" in capsys.readouterr().out
 
 
+def test_other_models_are_measured_without_parts(measure):
+    sizes = ["model.embedding_dim=8", "model.units=8", "data.max_tokens_per_batch=64",
+             "data.source_vocab_size=40", "data.max_length=20"]  # fmt: skip
+    record = measure("train", "--model", "rnn_baseline", settings=sizes)
+    (one,) = record["configurations"]
+    assert one["name"] == ", ".join(["rnn_baseline", *sizes]) and one["parts"] == {}
+    assert one["rate"]["median"] > 0 and list(record["products"])[1] == "4x8x32"
+
+
+def test_a_models_own_shape_is_that_of_its_typical_product():
+    def shape(*arguments):
+        return products.own_shape(benchmark.common.experiment(benchmark.parse(arguments))[0])
+
+    assert shape("train") == (128, 256, 1024)
+    assert shape("train", "--model", "rnn_bideep4x2") == (128, 1024, 4096)
+    assert shape("train", "--model", "transformer_base") == (2048, 512, 2048)
+
+
 def test_decode_counts_sentences_subwords_and_waiting(measure, text):
     record = measure("decode", "--memory", "--beam", 2, *text["arguments"],
                      settings=text["settings"])  # fmt: skip
@@ -281,6 +299,7 @@ def test_the_fit_is_linear_in_depth_and_in_length():
     ("arguments", "message"),
     [
         (["decode", "--table"], "--table goes with train"),
+        (["train", "--model", "rnn_baseline", "--form", "plain"], "--form plain"),
         (["export", "--compare=--beam 1"], "does not go with export"),
         (["train", "--run", "x"], "decode and export"),
         (["decode", "--saved-model"], "needs --run"),
