@@ -28,8 +28,8 @@ def _shorter(code: str) -> str:
     """Returns the code of two letters that CLDR has for one of three, or that one."""
     from babel.core import get_global
 
-    other: str = get_global("language_aliases").get(code, code)
-    return other.partition("_")[0]
+    other: str = get_global("language_aliases").get(code, code).partition("_")[0]
+    return other if len(other) == 2 else code
 
 
 def has_blanks(code: str) -> bool:
@@ -52,7 +52,12 @@ def scripts(code: str) -> frozenset[str]:
     likely = get_global("likely_subtags")
     named = [part.capitalize() for part in parts[1:] if len(part) == 4]
     found = next(
-        (likely[key] for key in (code.replace("-", "_"), parts[0].lower()) if key in likely), ""
+        (
+            likely[key]
+            for key in (code.replace("-", "_"), parts[0].lower(), base_language(code))
+            if key in likely
+        ),
+        "",
     )
     script = (named or found.split("_")[1:2] or [""])[0]
     name = Locale("en").scripts.get(script, "").upper()

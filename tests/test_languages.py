@@ -1,8 +1,9 @@
 import pytest
+from babel.core import get_global
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language, check_language
+from dtmt_tf.languages import base_language, check_language, scripts
 from dtmt_tf.tasks import TASKS
 from tests.toy_experiment import message, resolved
 
@@ -37,6 +38,15 @@ def test_known_and_private_codes_are_taken(code):
     check_language("data.source_language", code)
     data = resolved(f"data.source_language={code}")[0].data
     assert data.source_language == code
+
+
+def test_every_code_that_cldr_has_another_for_is_taken():
+    for code in get_global("language_aliases"):
+        check_language("data.source_language", code.replace("_", "-"))
+
+
+def test_three_letters_are_written_as_two_are():
+    assert scripts("zho") == scripts("zh") == {"CJK"} and scripts("deu") == {"LATIN"}
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def run_folder(args: argparse.Namespace) -> Path:
         for option in ("task", "model", "name"):
             if getattr(args, option) is not None:
                 raise UserError(f"{folder} and --{option} both name a run. Give one of them.")
-        return Path(folder)
+        return Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
     if hasattr(args, "run") and args.name and os.sep in args.name and Path(args.name).is_dir():
         raise UserError(f"--name takes a name alone. Give the folder without it: {args.name}")
     task, model = task_and_model(args)

@@ -85,7 +85,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     of_files = bool(args.hypotheses or args.references)
     if args.run and of_files:
-        raise UserError(f"--references and --hypotheses score files, and {args.run} is a run.")
+        raise UserError(
+            f"--references and --hypotheses score files. Leave out {args.run}, which stands where "
+            "a run's folder does."
+        )
     startup.start_tensorflow()
 
     from dtmt_tf.evaluation import write_json
@@ -172,6 +175,8 @@ def _splits(args: argparse.Namespace) -> Any:
             "--tokenize and --lowercase are for files; of a run, --set evaluation.tokenize=NAME "
             "and --set evaluation.lowercase=true."
         )
+    if folders := [split for split in args.split if os.sep in split]:
+        raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
     folder = common.run_folder(args)
     run = Run.open(folder, common.data_dir(args), common.cache_dir(), args.set)
     found: list[Any] = []

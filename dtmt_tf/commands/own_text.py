@@ -91,17 +91,11 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     refuses another text. `--restart` sizes anew. Without `--name` a run is named by its languages.
 
     Raises:
-        UserError: If a language is missing, or `--dev` of a run that began with it; or see
-            `text_facts`, `sizing.size` and `resolve`.
+        UserError: If a language is missing; or see `text_facts`, `sizing.size` and `resolve`.
     """
     plain, origins = unsized(args)
     task, name = common.task_and_model(args)
     sizes = _kept(common.run_folder(args)) if not args.restart else None
-    if sizes and sizes.dev and not plain.data.validation_source:
-        raise UserError(
-            f"{common.run_folder(args)} was begun with {sizes.dev}. Give that again, or start over "
-            "with --restart."
-        )
     if sizes is None:
         sizes = _sized(args, task, plain, origins)
     in_file = args.config.names if args.config else {}
@@ -110,6 +104,24 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
         name, about_model[MODEL_NAME] = sizes.model
     sized, origins = _resolved(args, task, name, sizes.changes)
     return sized, {**origins, **about_model}
+
+
+def check_same(args: argparse.Namespace, experiment: Experiment) -> None:
+    """Refuses to go on with a run that was begun with `--dev` without it.
+
+    Args:
+        args: Of the command, which goes on with the run or begins it.
+        experiment: What they come to.
+
+    Raises:
+        UserError: If so.
+    """
+    sizes = None if args.restart else _kept(common.run_folder(args))
+    if sizes and sizes.dev and not experiment.data.validation_source:
+        raise UserError(
+            f"{common.run_folder(args)} was begun with {sizes.dev}. Give that again, or start over "
+            "with --restart."
+        )
 
 
 def unsized(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:

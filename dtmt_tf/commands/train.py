@@ -137,6 +137,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         for text in plan(experiment, args.plan, args.plan_for):
             print(text + "\n", flush=True)
         return 0
+    if is_own:
+        own_text.check_same(args, experiment)
 
     from dtmt_tf.runs import Run, Session
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all

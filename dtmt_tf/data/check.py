@@ -277,15 +277,19 @@ def _check_overlap(split: str, files: Files, held_out: array, train: array) -> N
     shared = {value for value in train if value in wanted}
     found = np.flatnonzero([value in shared for value in held_out])
     told = f"{split} source is also in the training set"
-    if 2 * len(found) > len(held_out):
-        told += ": most of it, so its scores say little of new text"
-    _note_pairs(files, found, "overlap", told)
+    _note_pairs(files, found, "overlap", told, ", over half of the file: scores say little")
 
 
-def _note_pairs(files: Files, pairs: np.ndarray, kind: str, message: str) -> None:
-    """Notes a fault of pairs, counted from 0 through the split, in the source files they are in."""
+def _note_pairs(
+    files: Files, pairs: np.ndarray, kind: str, message: str, of_many: str = ""
+) -> None:
+    """Notes a fault of pairs, counted from 0 through the split, in the source files they are in.
+
+    Where over half of a file has it, the message goes on with `of_many`.
+    """
     for source, _ in files:
         lines = pairs - source.first + 1
         inside = lines[(lines >= 1) & (lines <= source.num_lines)]
         if len(inside):
-            source.note(kind, "warning", message, line=int(inside.min()), count=len(inside))
+            told = message + of_many * (2 * len(inside) > source.num_lines)
+            source.note(kind, "warning", told, line=int(inside.min()), count=len(inside))

@@ -93,9 +93,13 @@ def model_card(
 
 
 def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a search; one that an earlier version did not have is its default."""
+    """Returns the settings of a search; one that an earlier version did not have is its default.
+
+    That is so but for `min_length`: translations might be empty then.
+    """
     defaults = dataclasses.asdict(DecodingConfig())
     found = {key: decoding.get(key, defaults[key]) for key in _SEARCH}
+    found["min_length"] = decoding.get("min_length", 0)
     found |= {key: decoding[key] for key in _FASTER if decoding.get(key)}
     if decoding.get("replace_unknown"):
         found |= {key: _without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}

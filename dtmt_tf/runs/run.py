@@ -331,12 +331,10 @@ class Run:
         scored = [f"train/{split}.txt*" for split in self._splits_scored()]
         steps = self.checkpoints.steps()
         stay = files.clean(self.folder, [*KNOWN, *scored])
-        if steps:
-            logger.info(
-                "Starting over: %s updates are forgotten. Exported versions stay, and translate "
-                "until this run exports another.",
-                f"{steps[-1]:,}",
-            )
+        if any(steps):
+            exported = any(self.folder.glob("[0-9]*/saved_model.pb"))
+            kept = " What is exported stays, and translates until this run exports." * exported
+            logger.info("Starting over: %s updates are forgotten.%s", f"{steps[-1]:,}", kept)
         if others := [path for path in stay if self.work in path.parents]:
             logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
 

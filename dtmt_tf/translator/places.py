@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import shlex
 from pathlib import Path
 
 from dtmt_tf.errors import UserError, listed
@@ -32,8 +33,8 @@ def latest_version(folder: Path) -> Path:
     if not versions:
         begun = (folder / "train" / "experiment.json").exists()
         how = (
-            f"dtmt export {folder} makes one of what is trained; a training that comes to its end "
-            "does so itself."
+            f"To export what is trained so far, run dtmt export {shlex.quote(str(folder))}. A "
+            "training exports at its end."
             if begun
             else "To make one, run dtmt export with the folder of a trained run."
         )

@@ -118,8 +118,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """
     args = _parser().parse_args(arguments)
     preset = PRESETS[args.preset]
-    if args.model and (args.run or args.form == "plain"):
-        raise UserError("--model goes with fresh weights, and not with --form plain.")
+    if args.model and (args.run or args.table):
+        raise UserError("--model goes neither with --run, which has a model, nor with --table.")
+    if args.model and args.form == "plain":
+        raise UserError("--form plain is of DTMT alone, and does not go with --model.")
     args.name = _name(args)
     args.updates = args.updates or preset.updates
     search = [f"decoding.beam_size={args.beam}", f"decoding.batch_size={args.batch_size}"]
@@ -215,7 +217,8 @@ def _parser() -> Parser:
 
 def _name(args: argparse.Namespace) -> str:
     """Returns the name of a configuration in tables, made of its options."""
-    name = "/".join(args.run.resolve().parts[-2:]) if args.run else args.model or args.preset
+    name = "/".join(args.run.resolve().parts[-2:]) if args.run else args.preset
+    name += f" with {args.model}" if args.model else ""
     options = [*args.set, *(Path(value).name for value in args.env)]
     options += ["plain form"] * (args.form == "plain")
     if args.threads:

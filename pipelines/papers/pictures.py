@@ -123,9 +123,14 @@ def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
             pictures[f"{paper.name}-figure{name}"] = [
                 panel
                 for (task, _), group in tables.budgets(of, table).items()
-                if (panel := figure_panel(task, table, group)).lines
+                if (panel := figure_panel(task + _begun(group[0]), table, group)).lines
             ]
     return {name: panels for name, panels in pictures.items() if panels}
+
+
+def _begun(record: Record) -> str:
+    begun = record["series"].get("begin_with")
+    return f", on top of {begun}" if begun else ""
 
 
 def curves_panel(

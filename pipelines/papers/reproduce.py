@@ -96,7 +96,7 @@ def command() -> int:
         )
         costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
-    for seed in args.seeds:
+    for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):
         _beginning(args, seed)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
@@ -289,19 +289,23 @@ def _beginning(args: argparse.Namespace, seed: int) -> Path | None:
     """Returns the folder of the run whose weights the rows of a seed begin with, if there is one.
 
     Raises:
-        UserError: If that run is not there.
+        UserError: If that run, or its record, is not there.
     """
     if not args.begin_with:
         return None
     fresh = argparse.Namespace(**{**vars(args), "begin_with": ""})
-    job = _job(fresh, args.begin_with, seed)
+    job = _job(fresh, args.begin_with, seed, timed=True)
     folder: Path = args.output_dir / args.task / job.name
-    if not (args.records / job.record).exists() or not folder.exists():
-        raise UserError(
-            f"{args.begin_with} has no finished run {folder}. Run it first: the same command with "
-            f"--rows {args.begin_with} --seeds {seed}, without --begin-with."
-        )
-    return folder
+    record: Path = args.records / job.record
+    if record.exists() and folder.exists():
+        return folder
+    table = next(name for name, table in PAPERS[args.paper].tables.items()
+                 if args.begin_with in table.rows)  # fmt: skip
+    why = f"{record} is of a run elsewhere; --records names another folder. " * record.exists()
+    raise UserError(
+        f"{args.begin_with} has no finished run {folder}. {why}Run it first: the same command with "
+        f"--table {table} --rows {args.begin_with} --seeds {seed}, without --begin-with."
+    )
 
 
 def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:

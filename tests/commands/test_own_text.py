@@ -1,10 +1,12 @@
 """`dtmt train --train a.en a.de --from en --to de`: the settings are sized, told and kept."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
+import dtmt_tf.runs
 from dtmt_tf import startup
 from dtmt_tf.commands import train
 from dtmt_tf.errors import UserError
@@ -132,10 +134,18 @@ def test_a_run_that_has_begun_keeps_its_sizes_though_the_text_grows(capsys, here
 def test_a_run_that_was_begun_with_dev_files_asks_for_them(capsys, here):
     dev = ["--dev", "b.en", "b.de"]
     save(begun(capsys, *OWN, *dev, "--name", "mine"), here / "runs/custom/mine")
-    told = refused(*OWN, "--name", "mine")
-    assert "custom/mine was begun with --dev b.en b.de. Give that again" in told
-    for more in (dev, ["--restart"], ["--set", "data.validation_source=b.en"]):
-        shown(capsys, *OWN, "--name", "mine", *more)
+    mine = [*OWN, "--name", "mine", "--output-dir", "runs"]
+
+    class Begins(Exception):
+        """What a run would raise here."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dtmt_tf.runs, "Run", Mock(side_effect=Begins))
+        with pytest.raises(UserError, match="mine was begun with --dev b.en b.de. Give that again"):
+            train.command(mine)
+        for more in (dev, ["--restart"], ["--set", "data.validation_source=b.en"]):
+            with pytest.raises(Begins):
+                train.command([*mine, *more])
 
 
 def test_a_run_that_has_not_begun_or_is_damaged_is_sized(capsys, here):

@@ -123,7 +123,7 @@ def test_held_out_sources_seen_in_training_are_counted(check):
         }
     )
     told = {split: f"{split} source is also in the training set" for split in ("news", "test")}
-    most = ": most of it, so its scores say little of new text"
+    most = ", over half of the file: scores say little"
     assert found == [
         Finding("overlap", "warning", "validation.en", 1, 1,
                 f"validation source is also in the training set{most}"),

@@ -54,6 +54,21 @@ def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
         translator(LINES, sample=sampling, align=True)
 
 
+def test_samples_and_searches_have_the_models_least_length(exported, monkeypatch):
+    card, shortest = Translator(exported[0], 2).info, []
+    for least in ({}, {"min_length": 5}):
+        told = {**card, "decoding": card["decoding"] | {"extra_length": 50, **least}}
+        monkeypatch.setattr(Translator, "info", told)
+        translator = Translator(exported[0], 2)
+        drawn = translator(LINES[:2], sample=Sampling(temperature=2.0), nbest=40)
+        words = translator.constraints(vocabulary=["dog"])
+        found = translator(["a"] * 2, constraints=words, nbest=3)
+        shortest.append([min(len(one.text) for each in lists for one in each.nbest)
+                         for lists in (drawn, found)])  # fmt: skip
+    assert shortest[0][0] == 0 and min(shortest[1]) > 0
+    assert shortest[1][1] > shortest[0][1]
+
+
 def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     folder, (translations, _) = exported
     translator = Translator(folder, 2)

@@ -171,7 +171,7 @@ def test_other_models_are_measured_without_parts(measure):
              "data.source_vocab_size=40", "data.max_length=20"]  # fmt: skip
     record = measure("train", "--model", "rnn_baseline", settings=sizes)
     (one,) = record["configurations"]
-    assert one["name"] == ", ".join(["rnn_baseline", *sizes]) and one["parts"] == {}
+    assert one["name"] == ", ".join(["small with rnn_baseline", *sizes]) and one["parts"] == {}
     assert one["rate"]["median"] > 0 and list(record["products"])[1] == "4x8x32"
 
 
@@ -299,7 +299,8 @@ def test_the_fit_is_linear_in_depth_and_in_length():
     ("arguments", "message"),
     [
         (["decode", "--table"], "--table goes with train"),
-        (["train", "--model", "rnn_baseline", "--form", "plain"], "--form plain"),
+        (["train", "--model", "rnn_baseline", "--form", "plain"], "of DTMT alone"),
+        (["train", "--model", "rnn_baseline", "--table"], "nor with --table"),
         (["export", "--compare=--beam 1"], "does not go with export"),
         (["train", "--run", "x"], "decode and export"),
         (["decode", "--saved-model"], "needs --run"),
