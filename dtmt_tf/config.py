@@ -325,7 +325,7 @@ class DecodingConfig(Section):
     extra_length: int = setting(
         50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
     )
-    min_length: int = setting(1, "fewest sub-words of a translation", at_least=0, at_most=1000)
+    min_length: int = setting(0, "fewest sub-words of a translation", at_least=0, at_most=1000)
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
     shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)

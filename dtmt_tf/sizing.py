@@ -293,6 +293,7 @@ RULES: Mapping[str, Rule] = {
     "training.validation_steps": _validation_steps,
     "training.patience": _patience,
     "training.precision": _precision,
+    "decoding.min_length": lambda *_: Sized(1, "models of little text leave lines out"),
 }
 OF_THE_PEAK_SCHEDULE = (_warmup, _peak, _decay_start, _decay_end, _final)
 

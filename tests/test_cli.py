@@ -68,7 +68,7 @@ def test_each_command_has_a_door_and_examples_as_it_was_called(dtmt, monkeypatch
 def test_messages_show_commands_as_they_were_called(dtmt, tmp_path):
     code, _, errors = dtmt("translate", "--name", "none")
     assert code == 2
-    assert "run dtmt export with the --task" in errors
+    assert "run dtmt export with the folder" in errors
     assert "saved_models/cldr_ende/none" in errors
     assert list(tmp_path.iterdir()) == []
 

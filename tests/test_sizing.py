@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from dtmt_tf.config import DataConfig, TrainingConfig
+from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import SECTIONS, resolve
 from dtmt_tf.models import MODELS
@@ -137,9 +137,10 @@ def test_alphabet_length_and_processor_count():
 
 
 def test_each_rule_says_where_it_comes_from_and_names_a_setting():
-    fields = {f"data.{item.name}" for item in dataclasses.fields(DataConfig)}
-    fields |= {f"training.{item.name}" for item in dataclasses.fields(TrainingConfig)}
+    kinds = DataConfig, TrainingConfig, DecodingConfig
+    fields = {f"{kind.section}.{item.name}" for kind in kinds for item in dataclasses.fields(kind)}
     assert set(RULES) <= fields
+    assert sized(facts(3000))[0].decoding.min_length == 1  # no line is left out
 
 
 def test_a_small_text_has_room_for_its_characters_bytes_and_reserved_symbols():

@@ -16,7 +16,8 @@ from dtmt_tf.settings import about, as_override, is_built_in
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVED_AS = "dtmt"
-_SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length")
+_SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length",
+           "min_length")  # fmt: skip
 _FASTER = ("shortlist", "prune")  # told if set
 _UNKNOWN = ("replace_unknown", "dictionary")  # told if the first is set
 
@@ -93,13 +94,9 @@ def model_card(
 
 
 def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a search; one that an earlier version did not have is its default.
-
-    That is so but for `min_length`: translations might be empty then.
-    """
+    """Returns the settings of a search; one that an earlier version did not have is its default."""
     defaults = dataclasses.asdict(DecodingConfig())
     found = {key: decoding.get(key, defaults[key]) for key in _SEARCH}
-    found["min_length"] = decoding.get("min_length", 0)
     found |= {key: decoding[key] for key in _FASTER if decoding.get(key)}
     if decoding.get("replace_unknown"):
         found |= {key: _without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}

@@ -46,8 +46,7 @@ class Searches:
 
     def __init__(self, steps: Any, card: Mapping[str, Any], batch_size: int) -> None:
         self._steps = steps
-        search = {"min_length": 0, **card["decoding"]}  # an export of before may answer nothing
-        self._decoding = DecodingConfig(**search, batch_size=batch_size)
+        self._decoding = DecodingConfig(**card["decoding"], batch_size=batch_size)
         self._source_blanks = has_blanks(card["source_language"])
         self._between = " " if has_blanks(card["target_language"]) else ""
         self._graphs: dict[Any, Any] = {}

@@ -153,8 +153,7 @@ def test_a_search_that_looks_ahead_ends_if_nothing_can_overtake_by_then():
         assert len(found[0][0]) == best
         assert language.steps == (1 if best == 1 else 12)
         if lookahead is not None:
-            decoding = DecodingConfig(beam_size=2, length_penalty=0.6, lookahead=lookahead,
-                                      min_length=0)  # fmt: skip
+            decoding = DecodingConfig(beam_size=2, length_penalty=0.6, lookahead=lookahead)
             state = language.state([0], [0])
             run = make_search(lambda _, state=state: state, language.step, decoding, EOS)
             assert run(tf.constant([[5]])).lengths[0, 0] == best

@@ -67,7 +67,7 @@ def test_samples_are_as_long(rng):
 def test_the_setting_reaches_the_search(least):
     language = Automaton.scripted({(): [0, 0.9, 0.1, 0], (2,): [0, 1, 0, 0]}, 4)
     decoding = DecodingConfig(min_length=least)
-    assert DecodingConfig().min_length == 1
+    assert DecodingConfig().min_length == 0  # the authors' rule
     found = make_search(
         lambda ids: language.state([0], [0]), lambda ids, state: language.step(ids, state),
         decoding, EOS,

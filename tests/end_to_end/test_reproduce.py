@@ -165,7 +165,7 @@ def test_rows_begin_with_a_trained_row(shop, here, monkeypatch, tmp_path):
     assert run.init_from.newest().step == UPDATES
     refused = here("reproduce", *begun, "--records", tmp_path)
     assert refused.returncode == 2 and len(runs) == 1
-    assert "--table 3 --rows gru0 --seeds 1, without --begin-with" in refused.stderr
+    assert "--rows gru0 --seeds 1, without --begin-with" in refused.stderr
     elsewhere = here("reproduce", *begun, "--output-dir", tmp_path)
     assert elsewhere.returncode == 2 and "is of a run elsewhere" in elsewhere.stderr
 

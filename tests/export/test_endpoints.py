@@ -118,9 +118,7 @@ def test_search_in_bfloat16_is_near():
 
 
 def test_a_translation_scores_what_the_search_says():
-    endpoints = make(
-        DecodingConfig(beam_size=2, length_penalty=0.0, extra_length=30, min_length=0), eos=9.0
-    )
+    endpoints = make(DecodingConfig(beam_size=2, length_penalty=0.0, extra_length=30), eos=9.0)
     source = tf.constant([text for text in TEXTS if text.strip()])
     ids = endpoints.source.encode(source).to_tensor()
     hypotheses = endpoints._search(ids, 1)
