@@ -156,7 +156,7 @@ def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name.
 
     Raises:
-        UserError: If they name two, or none.
+        UserError: If they name two, or a folder where a name belongs.
     """
     if folder := getattr(args, "run", None):
         for option in ("task", "model", "name"):

@@ -299,12 +299,13 @@ def _beginning(args: argparse.Namespace, seed: int) -> Path | None:
     record: Path = args.records / job.record
     if record.exists() and folder.exists():
         return folder
-    table = next(name for name, table in PAPERS[args.paper].tables.items()
-                 if args.begin_with in table.rows)  # fmt: skip
+    place = next(f"--{kind} {name}" for kind in ("table", "figure")
+                 for name, shown in getattr(PAPERS[args.paper], f"{kind}s").items()
+                 if args.begin_with in shown.rows)  # fmt: skip
     why = f"{record} is of a run elsewhere; --records names another folder. " * record.exists()
     raise UserError(
         f"{args.begin_with} has no finished run {folder}. {why}Run it first: the same command with "
-        f"--table {table} --rows {args.begin_with} --seeds {seed}, without --begin-with."
+        f"{place} --rows {args.begin_with} --seeds {seed}, without --begin-with."
     )
 
 

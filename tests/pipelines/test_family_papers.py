@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, lau, pictures, records, recurrence, report, reproduce
@@ -147,3 +148,13 @@ def test_figure_5_shows_bleu_by_steps_beside_the_papers():
     bleu = found[0]["scores"][found[0]["part"]]["bleu"]
     assert ours.points[0] == (0, bleu)
     assert not pictures.figure_panel("t", recurrence.FIGURES["5"], []).lines
+
+
+@pytest.mark.parametrize(("row", "place"), [("base", "--table 1"), ("steps1", "--figure 5")])
+def test_a_row_to_begin_with_is_found_in_tables_and_figures(row, place, tmp_path):
+    args = argparse.Namespace(
+        **{"paper": "recurrence", "task": "multi30k_ende", "preset": "small", "max_steps": 9},
+        **{"set": [], "begin_with": row, "output_dir": tmp_path, "records": tmp_path},
+    )
+    with pytest.raises(UserError, match=f"{place} --rows {row} --seeds 2, without --begin-with"):
+        reproduce._beginning(args, 2)
