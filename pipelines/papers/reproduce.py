@@ -71,6 +71,8 @@ def command() -> int:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     if args.preset not in paper.presets:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
+    with quiet_stderr():
+        from dtmt_tf import models  # noqa: F401
     args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
     rows = _rows(args)
     if args.begin_with and args.begin_with not in paper.rows:
@@ -85,8 +87,6 @@ def command() -> int:
     for setting in args.set:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
-    with quiet_stderr():
-        from dtmt_tf import models  # noqa: F401
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
     shared = series(args)
     if args.plan:
