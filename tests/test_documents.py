@@ -20,7 +20,7 @@ SCRIPTS = {
     "reproduce": "pipelines.papers.reproduce",
     "benchmark": "pipelines.benchmark.command",
 }
-LONGEST = {"README.md": 150, "RESULTS.md": 300, "ARCHITECTURE.md": 300}  # lines
+LONGEST = {"README.md": 140, "RESULTS.md": 150, "ARCHITECTURE.md": 300}  # lines that are written
 # Where the documents' paths begin. A name in capitals, or <this>, stands for the reader's own.
 PLACES = (ROOT, ROOT / "dtmt_tf", ROOT / "tests", ROOT / "pipelines")
 
@@ -139,5 +139,6 @@ def test_every_room_is_described():
 
 
 def test_the_first_pages_stay_short():
-    for name, most in LONGEST.items():
-        assert len(TEXTS[name].splitlines()) <= most, name
+    for name, most in LONGEST.items():  # tables that results fill grow with them
+        written = re.sub(r"<!-- (?!end).*? -->.*?<!-- end -->", "", TEXTS[name], flags=re.S)
+        assert len(written.splitlines()) <= most, name

@@ -16,7 +16,7 @@ from dtmt_tf.files import write_atomically
 from pipelines.papers import PAPERS, records, tables
 from pipelines.papers.paper import Paper, Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import CURVES, Curve
+from pipelines.papers.shown import CURVES, SCORES, Curve, Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,6 +117,8 @@ def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
                if (panel := curves_panel(title, curves, found, value)).lines]
         for name, panels in CURVES.items()
     }  # fmt: skip
+    for name, shown in SCORES.items():
+        pictures[name] = [panel] if (panel := scores_panel(*shown, found)).lines else []
     for paper in PAPERS.values():
         of = [record for record in found if records.is_of(record, paper)]
         for name, table in paper.figures.items():
@@ -142,6 +144,24 @@ def curves_panel(
         if points := mean_curve([run for run in found if _belongs(run, curve)], value):
             lines.append(Line(curve.label, points, bool(curve.change)))
     return Panel(title, "updates", VALUES[value][0], lines, legend=VALUES[value][1])
+
+
+def scores_panel(title: str, axis: str, shown: Sequence[Scores], found: Sequence[Record]) -> Panel:
+    """Returns validation and test BLEU, the latter dashed, at those places that have results."""
+    lines = []
+    for part in ("validation", "test"):
+        for each in shown:
+            at: dict[int, list[float]] = {}
+            for place, names in each.runs.items():
+                runs = [run for run in found if run["task"] == each.task and run["name"] in names]
+                if runs:
+                    at[place] = [run["scores"][part]["bleu"] for run in runs]
+            points = [(place, statistics.fmean(bleu)) for place, bleu in at.items()]
+            band = [(min(bleu), max(bleu)) for bleu in at.values()]
+            if points:
+                lines.append(Line(f"{part}, {each.label}", points, part == "test", band))
+    places = sorted({int(place) for line in lines for place, _ in line.points})
+    return Panel(title, axis, "BLEU", lines, {place: str(place) for place in places})
 
 
 def _belongs(run: Record, curve: Curve) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -41,6 +42,21 @@ class Curve:
     runs: tuple[str, ...] | str
     change: tuple[str, ...] = ()
     updates: int = 1650
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Two lines of a picture: validation and test BLEU, means over seeds with their spread.
+
+    Args:
+        label: What the legend says.
+        task: Name of the task.
+        runs: Names of the runs, which differ in seed alone, by their place on the x axis.
+    """
+
+    label: str
+    task: str
+    runs: Mapping[int, tuple[str, ...]]
 
 
 LONG = ("long1", "long2", "long3")
@@ -103,4 +119,24 @@ CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
             Curve("Transformer", CASED, "transformer"),
         ),
     },
+}
+
+# Pictures of one panel: its title, its x axis, its lines.
+SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
+    "transitions": (
+        "multi30k_ende, 2,700 updates",
+        "T-GRUs of each transition",
+        (
+            Scores(
+                "shallow at first",
+                CASED,
+                {
+                    1: ("depth1-offset1", "depth1-offset1-2"),
+                    4: ("depth4-offset3", "depth4-offset3-2"),
+                    8: ("depth8-offset3",),
+                },
+            ),
+            Scores("as in the paper", CASED, {1: ("min23",), 4: ("depth4-offset0",)}),
+        ),
+    ),
 }

@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from pipelines.papers import pictures, records
 from pipelines.papers.pictures import Line, Panel
-from pipelines.papers.shown import Curve
+from pipelines.papers.shown import Curve, Scores
 
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
 
@@ -103,6 +103,23 @@ def test_cross_entropy_stands_below_the_bleu_of_runs_that_have_it(tmp_path, monk
     ]
     light, _ = pictures.draw_panels(tmp_path / "a", panels)
     assert {"validation BLEU", "validation cross entropy, nats"} <= set(texts(light))
+
+
+def test_scores_are_means_over_seeds_where_there_are_results():
+    shown = (Scores("deep", "t", {1: ("a", "b"), 4: ("c",), 8: ("none",)}), Scores("no", "t", {}))
+    scores = {"a": (2.0, 5.0), "b": (4.0, 6.0), "c": (7.0, 8.0)}
+    found = [
+        {"task": task, "name": name, "scores": {"validation": {"bleu": v}, "test": {"bleu": t}}}
+        for task in ("t", "other")
+        for name, (v, t) in scores.items()
+        if task == "t" or name == "c"
+    ]
+    panel = pictures.scores_panel("title", "depth", shown, found)
+    assert panel.lines == [
+        Line("validation, deep", [(1, 3.0), (4, 7.0)], False, [(2.0, 4.0), (7.0, 7.0)]),
+        Line("test, deep", [(1, 5.5), (4, 8.0)], True, [(5.0, 6.0), (8.0, 8.0)]),
+    ]
+    assert panel.ticks == {1: "1", 4: "4"}
 
 
 def test_each_curve_of_the_documents_has_its_runs(panels):
