@@ -73,14 +73,16 @@ def _growth(record: Record) -> tuple[str, str]:
 
 
 def _decoding(found: Sequence[Record]) -> str:
-    head = ("configuration", "sentences/s: median", "best", "sub-words/s", "one by one, ms: p50",
-            "p95", "first translation after, s", "peak memory, GiB", "traced again",
-            *CONDITIONS)  # fmt: skip
+    head = ("configuration", "BLEU: validation", "test", "sentences/s: median", "best",
+            "sub-words/s", "one by one, ms: p50", "p95", "first translation after, s",
+            "peak memory, GiB", "traced again", *CONDITIONS)  # fmt: skip
     lines = []
     for record, one in _configurations(found):
         memory = one["peak_memory_by_lines"].items()
+        bleu = [*(f"{value:.2f}" for value in one.get("bleu", {}).values()), "", ""]
         lines.append((
-            _named(record, one), f"{one['rate']['median']:,.1f}", f"{one['rate']['best']:,.1f}",
+            _named(record, one), *bleu[:2], f"{one['rate']['median']:,.1f}",
+            f"{one['rate']['best']:,.1f}",
             f"{one['rate']['median'] * one['subwords_per_sentence']:,.0f}",
             *(f"{1000 * seconds:.0f}" for seconds in one["latency"].values()),
             f"{sum(one['start'].values()):.1f}",

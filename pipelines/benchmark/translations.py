@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from pipelines.benchmark import corpora
 from pipelines.benchmark.timing import Laps
 
 if TYPE_CHECKING:
+    from dtmt_tf.config import DecodingConfig
     from dtmt_tf.models import TranslationModel
     from dtmt_tf.runs import Run
 
@@ -60,6 +62,7 @@ class Translations:
         self._translate(["A man ."])
         self.laps.end("first translation")
         self.lines = run.corpus.lines(run.scored_splits[0])[0]
+        self.trained = bool(options.run)
         self.memory = options.memory
         self.translations: list[str] = []
         self.window()
@@ -87,8 +90,7 @@ class Translations:
         subwords = self.run.vocabulary.target.encode(self.translations)  # with <eos>
         return {
             "parameters": self.parameters,
-            "beam_size": self.decoding.beam_size,
-            "batch_size": self.decoding.batch_size,
+            "search": dataclasses.asdict(self.decoding),
             "sentences": len(self.lines),
             "subwords_per_sentence": subwords.flat_values.shape[0] / len(self.lines),
             "latency": {
@@ -98,7 +100,19 @@ class Translations:
             "traces": traces,
             "peak_memory": memory[str(len(self.lines))],
             "peak_memory_by_lines": memory,
+            "bleu": self._bleu() if self.trained else {},
         }
+
+    def _bleu(self) -> dict[str, float]:
+        """Returns what validation, and the lines that were measured, score."""
+        from dtmt_tf.runs import score
+
+        run, found = self.run, {}
+        for split in dict.fromkeys(("validation", run.scored_splits[0])):
+            source, target = run.corpus.lines(split)
+            written = self.translations if source == self.lines else self._translate(source)
+            found[split] = score(run, written, target).bleu
+        return found
 
     def profile(self, folder: str) -> None:
         """Writes a profile of one batch for TensorBoard."""
@@ -118,12 +132,11 @@ class Translations:
         return self.function.experimental_get_tracing_count() if self.function else 0
 
 
-def _check_search(folder: Path, decoding: Any) -> None:
+def _check_search(folder: Path, decoding: DecodingConfig) -> None:
     """Refuses an exported model that searches in another way than is to be measured."""
     exported = json.loads((folder / "experiment.json").read_text("utf-8"))["settings"]["decoding"]
-    for name in ("beam_size", "batch_size"):
-        wanted = getattr(decoding, name)
-        if exported[name] != wanted:
+    for name, wanted in dataclasses.asdict(decoding).items():
+        if name in exported and exported[name] != wanted:
             raise UserError(
                 f"{folder} was exported with decoding.{name}={exported[name]}, not {wanted}. "
                 f"pipelines/export.py --set decoding.{name}={wanted} makes another."

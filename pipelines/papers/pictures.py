@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
-from pipelines.papers import PAPERS, records, tables
-from pipelines.papers.paper import Paper, Table
+from pipelines.papers import records, tables
+from pipelines.papers.panels import Panel, all_panels, figure_panel
+from pipelines.papers.paper import Paper
 from pipelines.papers.records import Record
-from pipelines.papers.shown import CURVES, SCORES, Curve, Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +24,6 @@ PICTURES = Path(__file__).resolve().parent / "pictures"
 ATTENTION = PICTURES / "attention.json"  # what a trained model attended to, see `attend`
 TEXT = "Tuesday, March 5, 2024"
 DIGEST = "data sha256:"
-VALUES = {  # of a result, by updates: name of the axis, corner of the legend
-    "curve": ("validation BLEU", "lower right"),
-    "cross_entropy": ("validation cross entropy, nats", "upper right"),
-}
 MARKED = 10  # points of a line that are marked at most; more make it a chain
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
@@ -47,48 +41,10 @@ THEMES: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a panel.
-
-    Args:
-        label: What the legend says.
-        points: `(x, y)`, from left to right.
-        dashed: Whether it is drawn dashed.
-        band: Lowest and highest y at each point, if there is a band.
-    """
-
-    label: str
-    points: Sequence[tuple[float, float]]
-    dashed: bool = False
-    band: Sequence[tuple[float, float]] = ()
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes.
-
-    Args:
-        title: What it shows.
-        x: Name of the x axis.
-        y: Name of the y axis.
-        lines: What is drawn.
-        ticks: Labels of the x axis by place, if not its numbers.
-        legend: The corner of the legend.
-    """
-
-    title: str
-    x: str
-    y: str
-    lines: Sequence[Line]
-    ticks: Mapping[int, str] = field(default_factory=dict)
-    legend: str = "lower right"
-
-
-def draw(found: Sequence[Record], folder: Path) -> list[Path]:
+def draw(found: Sequence[Record], speeds: Sequence[Record], folder: Path) -> list[Path]:
     """Draws the pictures of the documents that the results fill; returns the files."""
     paths = []
-    for name, panels in all_panels(found).items():
+    for name, panels in all_panels(found, speeds).items():
         paths += draw_panels(folder / name, panels)
     if ATTENTION.exists():
         paths += draw_attention(folder / "attention", json.loads(ATTENTION.read_text("utf-8")))
@@ -108,124 +64,6 @@ def draw_figures(paper: Paper, found: Sequence[Record], folder: Path) -> list[Pa
             if panel.lines:
                 paths += draw_panels(folder / task / f"{paper.name}-figure{name}{number}", [panel])
     return paths
-
-
-def all_panels(found: Sequence[Record]) -> dict[str, list[Panel]]:
-    """Returns the panels of each picture that the results fill."""
-    pictures = {
-        name: [panel for value in VALUES for title, curves in panels.items()
-               if (panel := curves_panel(title, curves, found, value)).lines]
-        for name, panels in CURVES.items()
-    }  # fmt: skip
-    for name, shown in SCORES.items():
-        pictures[name] = [panel] if (panel := scores_panel(*shown, found)).lines else []
-    for paper in PAPERS.values():
-        of = [record for record in found if records.is_of(record, paper)]
-        for name, table in paper.figures.items():
-            pictures[f"{paper.name}-figure{name}"] = [
-                panel
-                for (task, _), group in tables.budgets(of, table).items()
-                if (panel := figure_panel(task + _begun(group[0]), table, group)).lines
-            ]
-    return {name: panels for name, panels in pictures.items() if panels}
-
-
-def _begun(record: Record) -> str:
-    begun = record["series"].get("begin_with")
-    return f", on top of {begun}" if begun else ""
-
-
-def curves_panel(
-    title: str, curves: Sequence[Curve], found: Sequence[Record], value: str = "curve"
-) -> Panel:
-    """Returns BLEU or cross entropy by updates, of those curves whose results have it."""
-    lines = []
-    for curve in curves:
-        if points := mean_curve([run for run in found if _belongs(run, curve)], value):
-            lines.append(Line(curve.label, points, bool(curve.change)))
-    return Panel(title, "updates", VALUES[value][0], lines, legend=VALUES[value][1])
-
-
-def scores_panel(title: str, axis: str, shown: Sequence[Scores], found: Sequence[Record]) -> Panel:
-    """Returns validation and test BLEU, the latter dashed, at those places that have results."""
-    lines = []
-    for part in ("validation", "test"):
-        for each in shown:
-            at: dict[int, list[float]] = {}
-            for place, names in each.runs.items():
-                runs = [run for run in found if run["task"] == each.task and run["name"] in names]
-                if runs:
-                    at[place] = [run["scores"][part]["bleu"] for run in runs]
-            points = [(place, statistics.fmean(bleu)) for place, bleu in at.items()]
-            band = [(min(bleu), max(bleu)) for bleu in at.values()]
-            if points:
-                lines.append(Line(f"{part}, {each.label}", points, part == "test", band))
-    places = sorted({int(place) for line in lines for place, _ in line.points})
-    return Panel(title, axis, "BLEU", lines, {place: str(place) for place in places})
-
-
-def _belongs(run: Record, curve: Curve) -> bool:
-    if run["task"] != curve.task:
-        return False
-    if isinstance(curve.runs, str):
-        series = run["series"]
-        budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
-        return run["row"] == curve.runs and budget == (curve.updates, curve.change, "")
-    return not run["row"] and run["name"] in curve.runs
-
-
-def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[float, float]]:
-    """Returns the mean over runs after each validation that all of them made."""
-    steps = [set(map(int, result.get(value, ()))) for result in results]
-    return [
-        (step, statistics.fmean(result[value][str(step)] for result in results))
-        for step in sorted(set.intersection(*steps) if steps else ())
-    ]
-
-
-def figure_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns what a paper's figure shows of results of one budget."""
-    if table.axis:
-        return axis_panel(title, table, group)
-    return (contrast_panel if table.contrast else lengths_panel)(title, table, group)
-
-
-def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns the BLEU of rows beside each other, and the paper's."""
-    labels, curves = tables.axis_curves(table, group)
-    lines = [Line(label, points, k > 0) for k, (label, points) in enumerate(curves.items())]
-    return Panel(title, table.axis, "BLEU", lines, dict(enumerate(labels)), "lower right")
-
-
-def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns the accuracy on contrastive translations by words."""
-    names, curves = tables.contrast_curves(table, group)
-    lines = [
-        Line(label, [(k, 100.0 * found[name][0] / found[name][1])
-                     for k, name in enumerate(names) if name in found])
-        for label, found in curves.items()
-    ]  # fmt: skip
-    return Panel(title, "words", "accuracy, %", lines, dict(enumerate(names)), "lower left")
-
-
-def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns BLEU by source words, with bands of its 95 % intervals."""
-    groups = tables.length_groups(table, group)
-    lines = [
-        Line(
-            label.replace("`", ""),
-            [(k, bleu) for k, (bleu, *_) in enumerate(curve)],
-            "`" in label,
-            [(low, high) for _, low, high in curve],
-        )
-        for label, curve in tables.length_curves(table, group).items()
-    ]
-    ticks = {k: f"{name}\n{mask.sum():,}" for k, (name, mask) in enumerate(groups.items())}
-    name = "source words" if table.bounds else "source longer than ... words"
-    return Panel(title, f"{name}, and number of sentences", "BLEU", lines, ticks, "lower left")
-
-
-# Files.
 
 
 def draw_panels(path: Path, panels: Sequence[Panel]) -> list[Path]:

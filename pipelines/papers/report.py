@@ -92,8 +92,9 @@ def rewrite(path: Path, folder: Path) -> None:
     """
     found = records.read_records(folder)
     if path.resolve() == REPORT:
-        documents = {path: sections(found)} | others(found, records.read_speeds(folder))
-        pictures.draw(found, pictures.PICTURES)
+        speeds = records.read_speeds(folder)
+        documents = {path: sections(found)} | others(found, speeds)
+        pictures.draw(found, speeds, pictures.PICTURES)
     else:
         documents = {path: sections(found, _document_of(path))}
     for document, parts in documents.items():

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import dtmt_tf.export
+from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.planning import processes, random_ids
 from pipelines.benchmark import command as benchmark
@@ -189,12 +190,33 @@ def test_decode_counts_sentences_subwords_and_waiting(measure, text):
                      settings=text["settings"])  # fmt: skip
     (one,) = record["configurations"]
     assert one["name"].endswith("beam 2, batches of 64")
-    assert (one["beam_size"], one["batch_size"], one["sentences"]) == (2, 64, 9)
+    search = one["search"]
+    assert (search["beam_size"], search["batch_size"], one["sentences"]) == (2, 64, 9)
+    assert one["bleu"] == {}  # of fresh weights
     assert 1 <= one["subwords_per_sentence"] < 30
     assert 0 < one["latency"]["p50"] <= one["latency"]["p95"]
     assert one["traces"] == {"warm-up": 1, "later": 0}
     assert list(one["peak_memory_by_lines"]) == ["9", "18", "36"]
     assert one["rate"]["median"] > 0
+
+
+def test_decode_scores_what_was_measured_and_validation(monkeypatch):
+    lines = {"validation": ["a b"], "test": ["c d", "e f"]}
+    written = {"a b": "wrong it is here now", "c d": "ein Hund läuft im Schnee"}
+    references = {"validation": ["ein Hund läuft"], "test": ["ein Hund läuft im Schnee"] * 2}
+    subject = object.__new__(translations.Translations)
+    subject.run = argparse.Namespace(
+        scored_splits=["test"],
+        corpus=argparse.Namespace(lines=lambda split: (lines[split], references[split])),
+        experiment=argparse.Namespace(
+            evaluation=EvaluationConfig(), data=DataConfig(target_language="de")
+        ),
+    )
+    subject.lines, subject.translations = lines["test"], references["test"]
+    monkeypatch.setattr(subject, "_translate", lambda asked: [written[line] for line in asked])
+    found = subject._bleu()  # "e f" can not be translated again
+    assert list(found) == ["validation", "test"]
+    assert found["test"] == pytest.approx(100) and found["validation"] < 30
 
 
 def test_input_is_compared_with_a_larger_corpus(measure, text):
@@ -318,11 +340,13 @@ def test_what_reads_text_says_where_to_get_it(measure):
 
 
 def test_an_export_that_searches_otherwise_is_refused(tmp_path):
-    decoding = {"beam_size": 4, "batch_size": 32}
+    decoding = {"beam_size": 4, "batch_size": 32}  # of a version that had no more
     (tmp_path / "experiment.json").write_text(json.dumps({"settings": {"decoding": decoding}}))
-    translations._check_search(tmp_path, argparse.Namespace(**decoding))
-    with pytest.raises(UserError, match="--set decoding.beam_size=5"):
-        translations._check_search(tmp_path, argparse.Namespace(**(decoding | {"beam_size": 5})))
+    translations._check_search(tmp_path, DecodingConfig(**decoding, prune=2.5))
+    for change in ({"beam_size": 5}, {"batch_size": 8}):
+        (name, value), wanted = *change.items(), DecodingConfig(**(decoding | change))
+        with pytest.raises(UserError, match=f"--set decoding.{name}={value}"):
+            translations._check_search(tmp_path, wanted)
 
 
 # Processes.

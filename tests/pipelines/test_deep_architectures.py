@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import pictures, report, reproduce, tables
+from pipelines.papers import panels, report, reproduce, tables
 from pipelines.papers.deep_architectures import FIGURES, PAPER, PRINTED, SYSTEMS, TABLES
 from pipelines.papers.paper import Table
 from tests.pipelines.test_results import cells, record
@@ -103,7 +103,7 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
     assert cells(text, "shallow GRU") == ["shallow GRU", "70.0 (20)", "100.0 (2)", "25.0 (4)"]
     assert cells(text, "BiDeep GRU") == ["BiDeep GRU", "50.0 (10)", "100.0 (2)", ""]
     assert "deep transition" not in text
-    panel = pictures.figure_panel("t", FIGURES["5"], found)
+    panel = panels.figure_panel("t", FIGURES["5"], found)
     assert [(line.label, line.points) for line in panel.lines] == [
         ("shallow GRU", [(0, 70.0), (1, 100.0), (2, 25.0)]),
         ("BiDeep GRU", [(0, 50.0), (1, 100.0)]),
@@ -113,7 +113,7 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
 
 def test_a_figure_without_scored_sets_is_not_run():
     assert tables.figure_table(FIGURES["5"], [of_row("baseline")]) == tables.NOTHING
-    assert not pictures.figure_panel("t", FIGURES["5"], [of_row("baseline")]).lines
+    assert not panels.figure_panel("t", FIGURES["5"], [of_row("baseline")]).lines
     assert "longer than" in tables.figure_table(
         Table("t", {"baseline": ("b", None)}), [of_row("baseline")]
     )

@@ -9,7 +9,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, lau, pictures, records, recurrence, report, reproduce
+from pipelines.papers import PAPERS, lau, panels, records, recurrence, report, reproduce
 from tests.pipelines.test_results import cells, record
 
 PRESETS = {  # of Hao et al., by row; the others differ from one in what their name says
@@ -124,9 +124,9 @@ def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
     texts = {name: " ".join(map(str, values)) for name, values in columns.items()}
     found = [{**each, "sentences": texts} for each in found]
     table = recurrence.FIGURES["length"]
-    panel = pictures.figure_panel("t", table, found)
+    panel = panels.figure_panel("t", table, found)
     assert list(panel.ticks.values()) == ["1-15\n40", "16-30\n30", "46+\n20"]
-    beyond = pictures.figure_panel("t", dataclasses.replace(table, bounds=()), found)
+    beyond = panels.figure_panel("t", dataclasses.replace(table, bounds=()), found)
     assert list(beyond.ticks.values()) == ["0\n90", "10\n50", "20\n20", "30\n20", "40\n20"]
     for line in (*panel.lines, *beyond.lines):
         for (_, bleu), (low, high) in zip(line.points, line.band, strict=True):
@@ -140,14 +140,14 @@ def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
 def test_figure_5_shows_bleu_by_steps_beside_the_papers():
     series = {"paper": "recurrence", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
     found = [record(row, seed=1, series=series) for row in ("base", "steps1", "biarn1")]
-    panel = pictures.figure_panel("t", recurrence.FIGURES["5"], found)
+    panel = panels.figure_panel("t", recurrence.FIGURES["5"], found)
     assert list(panel.ticks.values()) == ["none", "1", "4", "8", "16", "length"]
     ours, paper = panel.lines
     assert [place for place, _ in ours.points] == [0, 1, 3]
     assert paper.points == [(0, 27.31), (1, 27.5), (3, 28.21)] and paper.dashed
     bleu = found[0]["scores"][found[0]["part"]]["bleu"]
     assert ours.points[0] == (0, bleu)
-    assert not pictures.figure_panel("t", recurrence.FIGURES["5"], []).lines
+    assert not panels.figure_panel("t", recurrence.FIGURES["5"], []).lines
 
 
 @pytest.mark.parametrize(("row", "place"), [("base", "--table 1"), ("steps1", "--figure 5")])

@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from dtmt_tf.errors import UserError
+from pipelines.papers import panels as made
 from pipelines.papers import pictures, records
-from pipelines.papers.pictures import Line, Panel
+from pipelines.papers.panels import Line, Panel
 from pipelines.papers.shown import Curve, Scores
 
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
@@ -16,7 +17,9 @@ PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two",
 @pytest.fixture(scope="module")
 def panels():
     """The panels of each picture that the results of the repository fill."""
-    return pictures.all_panels(records.read_records(records.RECORDS))
+    return made.all_panels(
+        *(read(records.RECORDS) for read in (records.read_records, records.read_speeds))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def texts(path):
 def documents():
     return "\n".join(
         (pictures.PICTURES.parents[2] / name).read_text("utf-8")
-        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md", "FAMILY.md")
+        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md", "FAMILY.md", "SPEED.md")
     )
 
 
@@ -77,13 +80,13 @@ def test_a_picture_tells_other_data_apart(tmp_path):
 
 def test_curves_are_means_where_all_seeds_were_validated():
     runs = [{"curve": {"100": 1.0, "200": 3.0}}, {"curve": {"200": 5.0, "300": 9.0}}]
-    assert pictures.mean_curve(runs) == [(200, 4.0)]
-    assert pictures.mean_curve([]) == []
+    assert made.mean_curve(runs) == [(200, 4.0)]
+    assert made.mean_curve([]) == []
 
 
 def test_cross_entropy_stands_below_the_bleu_of_runs_that_have_it(tmp_path, monkeypatch):
     curves = {"a": {"One": (Curve("x", "t", ("r",)),), "Two": (Curve("y", "t", "row"),)}}
-    monkeypatch.setattr(pictures, "CURVES", curves)
+    monkeypatch.setattr(made, "CURVES", curves)
     run = {
         "task": "t",
         "name": "r",
@@ -95,7 +98,7 @@ def test_cross_entropy_stands_below_the_bleu_of_runs_that_have_it(tmp_path, monk
     series = {"max_steps": 1650, "set": []}
     row = {"task": "t", "name": "s", "row": "row", "series": series, "curve": {"1": 3.0}}
     other = row | {"series": series | {"max_steps": 9}, "curve": {"1": 99.0}}
-    (panels,) = pictures.all_panels([run, row, other]).values()
+    (panels,) = made.all_panels([run, row, other]).values()
     assert [(panel.title, panel.y, panel.lines[0].points) for panel in panels] == [
         ("One", "validation BLEU", [(1, 2.0)]),
         ("Two", "validation BLEU", [(1, 3.0)]),
@@ -114,7 +117,7 @@ def test_scores_are_means_over_seeds_where_there_are_results():
         for name, (v, t) in scores.items()
         if task == "t" or name == "c"
     ]
-    panel = pictures.scores_panel("title", "depth", shown, found)
+    panel = made.scores_panel("title", "depth", shown, found)
     assert panel.lines == [
         Line("validation, deep", [(1, 3.0), (4, 7.0)], False, [(2.0, 4.0), (7.0, 7.0)]),
         Line("test, deep", [(1, 5.5), (4, 8.0)], True, [(5.0, 6.0), (8.0, 8.0)]),
@@ -122,8 +125,33 @@ def test_scores_are_means_over_seeds_where_there_are_results():
     assert panel.ticks == {1: "1", 4: "4"}
 
 
+def test_speed_is_drawn_for_each_search_by_beam_size():
+    def measured(rate, bleu, beam, **changed):
+        search = {"beam_size": beam, "precision": "float32", "shortlist": 0, "prune": 0.0} | changed
+        return {"rate": {"median": rate}, "bleu": bleu, "search": search}
+
+    fast = {"precision": "bfloat16", "shortlist": 50, "prune": 2.5}
+    speeds = [
+        {"benchmark": "train", "configurations": [{}]},
+        {"benchmark": "decode", "configurations": [measured(9.0, {}, 5)]},
+        {
+            "benchmark": "decode",
+            "configurations": [
+                measured(10.0, {"validation": 2.5, "test": 7.0}, 5),
+                measured(30.0, {"validation": 1.5}, 1),
+                measured(20.0, {"validation": 2.4}, 5, **fast),
+            ],
+        },
+    ]
+    assert made.speed_panel(speeds).lines == [
+        Line("float32, beam 1 5", [(30.0, 1.5), (10.0, 2.5)]),
+        Line("bfloat16, shortlist, pruned, beam 5", [(20.0, 2.4)]),
+    ]
+    assert not made.speed_panel(speeds[:2]).lines
+
+
 def test_each_curve_of_the_documents_has_its_runs(panels):
-    for name, curves in pictures.CURVES.items():
+    for name, curves in made.CURVES.items():
         shown = {panel.title: [line.label for line in panel.lines] for panel in panels[name]}
         assert shown == {title: [c.label for c in each] for title, each in curves.items()}
         assert max(map(len, shown.values())) <= len(pictures.THEMES["light"]["lines"])
