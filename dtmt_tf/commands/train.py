@@ -172,7 +172,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 def finish(run: Run, start: float) -> None:
     """Scores a trained run and exports it; says what can be done with it."""
     from dtmt_tf.evaluation import format_scores
-    from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE
+    from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE, SERVER_OPTIONS
     from dtmt_tf.runs import evaluate, publish
 
     experiment = run.experiment
@@ -187,4 +187,4 @@ def finish(run: Run, start: float) -> None:
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
     split = next(iter(run.scored_splits), "train")
-    print(next_steps(run.folder, SERVER_IMAGE, SERVED_AS, split))
+    print(next_steps(run.folder, f"{SERVER_IMAGE} {SERVER_OPTIONS}", SERVED_AS, split))

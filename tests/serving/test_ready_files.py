@@ -15,7 +15,7 @@ from google.protobuf import (
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from dtmt_tf.config import ExportConfig
-from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE
+from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE, SERVER_OPTIONS
 from dtmt_tf.tasks import TASKS
 
 FOLDER = Path(__file__).resolve().parents[2] / "pipelines" / "serving"
@@ -112,6 +112,15 @@ def test_what_compose_mounts_and_names_is_there():
         assert mounted[flag(name)].parent == FOLDER
     assert "- --enable_batching\n" in COMPOSE  # a server refuses the file without it
     assert f"image: {SERVER_IMAGE}\n" in COMPOSE
+    assert f"- {SERVER_OPTIONS} " in COMPOSE
+
+
+@pytest.mark.parametrize("document", ["README.md", "SERVING.md"])
+def test_documents_start_the_server_as_models_say(document):
+    text = (FOLDER.parents[1] / document).read_text(encoding="utf-8")
+    commands = re.findall(r"^docker run .*?tensorflow/serving.*?$", text, re.M | re.S)
+    assert commands
+    assert all(each.endswith(f" {SERVER_IMAGE} {SERVER_OPTIONS}") for each in commands)
 
 
 def test_only_this_machine_reaches_what_compose_starts():
