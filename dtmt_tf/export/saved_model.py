@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from dtmt_tf.config import ExportConfig
 from dtmt_tf.errors import UserError
@@ -18,6 +19,8 @@ from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.steps import Steps
 from dtmt_tf.export.warmup import Request, write_warmup
+
+LARGE = 1_000_000  # weights of a matrix
 
 
 def export_saved_model(
@@ -58,6 +61,8 @@ def export_saved_model(
                 graphs[function] = checked.get_concrete_function(*specs)
             signatures[name] = graphs[function]
         tf.saved_model.save(module, str(folder), signatures)
+    if largest_product(endpoints) < LARGE and endpoints.decoding.precision == "float32":
+        _keep_loops_whole(folder)
     if warmup:
         write_warmup(folder, warmup)
     problems = check_servable(folder)
@@ -79,6 +84,35 @@ def _taken_as_they_are() -> Iterator[None]:
         yield
     finally:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": before})
+
+
+def largest_product(endpoints: Endpoints) -> int:
+    """Returns the weights of the largest matrix that a search multiplies by."""
+    source, target = endpoints.source.size, endpoints.target.size
+    largest = 0
+    for shape in (tuple(each.shape) for each in endpoints.model.trainable_variables):
+        is_table = len(shape) == 2 and bool({source, target} & set(shape))
+        is_output = is_table and target in shape and not endpoints.decoding.shortlist
+        if len(shape) == 2 and (is_output or not is_table):  # rows of a table are looked up
+            largest = max(largest, shape[0] * shape[1])
+    return largest
+
+
+def _keep_loops_whole(folder: Path) -> None:
+    """Makes loops and branches of a SavedModel call their bodies.
+
+    TensorFlow's Python asks that they be taken apart into `Switch` and `Merge`, which are then more
+    than half of all operations. Without them one line alone is translated up to a fifth sooner. But
+    the products of a body that is called are Eigen's, not oneDNN's, which is slower where they are
+    large, or in bfloat16.
+    """
+    path = folder / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    for graph in (meta_graph.graph_def for meta_graph in saved.meta_graphs):
+        for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
+            for node in nodes:
+                node.attr.pop("_lower_using_switch_merge", None)
+    path.write_bytes(saved.SerializeToString(deterministic=True))
 
 
 def _checked(function: Callable[..., Tensors], limits: ExportConfig | None) -> Any:
