@@ -113,7 +113,9 @@ class TokenEmbedding(keras.layers.Layer):
             embedded = embedded * keras.random.dropout(ones, self.word_dropout_rate, seed=seeds)
         if self.use_positional_signal and positions is not None:
             embedded = embedded + positional_signal(positions, self.dim, self.compute_dtype)
-        embedded = embedded * self.scale + self.bias
+        if self.scale != 1.0:
+            embedded = embedded * self.scale
+        embedded = embedded + self.bias
         if training and self.dropout_rate:
             embedded = keras.random.dropout(embedded, self.dropout_rate, seed=seeds)
         return embedded

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dtmt_tf.config import DecodingConfig
 from pipelines.papers import PAPERS, records, tables
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
@@ -121,6 +122,7 @@ def speed_panel(speeds: Sequence[Record]) -> Panel:
                     [search["precision"]]
                     + ["shortlist"] * bool(search["shortlist"])
                     + ["pruned"] * bool(search["prune"])
+                    + ["ends early"] * (search["lookahead"] < DecodingConfig.lookahead)
                 )
                 point = one["rate"]["median"], one["bleu"]["validation"]
                 lines.setdefault(label, {})[search["beam_size"]] = point

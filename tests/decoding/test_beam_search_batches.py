@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.decoding import beam_search
-from dtmt_tf.decoding.beam_search import _top
+from dtmt_tf.decoding.beam_search import best_continuations
 from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, search
 from tests.reference import numpy_dtmt as ref
 
@@ -65,8 +65,19 @@ def test_the_largest_are_those_of_top_k(size, k):
     values[3] = np.sort(values[3])
     values[4] = values[3, ::-1]
     values[5] = -np.inf
-    for found, expected in zip(_top(tf.constant(values), k), tf.math.top_k(values, k), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    expected = tf.math.top_k(values, k)
+    for found in (best_continuations(tf.constant(values[:, None]), k), of_unknown_size(values, k)):
+        for left, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def of_unknown_size(values, k):
+    """The same of two hypotheses, by a graph that does not know how many words there are."""
+    rows = np.full([len(values), 2 * 32 * 32], -np.inf, np.float32)
+    rows[:, : values.shape[1]] = values
+    spec = tf.TensorSpec([None, 2, None], tf.float32)
+    function = tf.function(lambda totals: best_continuations(totals, k), input_signature=[spec])
+    return function(tf.constant(rows.reshape([len(values), 2, -1])))
 
 
 # Prefixes.

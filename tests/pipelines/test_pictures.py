@@ -127,10 +127,17 @@ def test_scores_are_means_over_seeds_where_there_are_results():
 
 def test_speed_is_drawn_for_each_search_by_beam_size():
     def measured(rate, bleu, beam, **changed):
-        search = {"beam_size": beam, "precision": "float32", "shortlist": 0, "prune": 0.0} | changed
+        search = {
+            "beam_size": beam,
+            "precision": "float32",
+            "shortlist": 0,
+            "prune": 0.0,
+            "lookahead": 10,
+        }
+        search |= changed
         return {"rate": {"median": rate}, "bleu": bleu, "search": search}
 
-    fast = {"precision": "bfloat16", "shortlist": 50, "prune": 2.5}
+    fast = {"precision": "bfloat16", "shortlist": 50, "prune": 2.5, "lookahead": 2}
     speeds = [
         {"benchmark": "train", "configurations": [{}]},
         {"benchmark": "decode", "configurations": [measured(9.0, {}, 5)]},
@@ -145,7 +152,7 @@ def test_speed_is_drawn_for_each_search_by_beam_size():
     ]
     assert made.speed_panel(speeds).lines == [
         Line("float32, beam 1 5", [(30.0, 1.5), (10.0, 2.5)]),
-        Line("bfloat16, shortlist, pruned, beam 5", [(20.0, 2.4)]),
+        Line("bfloat16, shortlist, pruned, ends early, beam 5", [(20.0, 2.4)]),
     ]
     assert not made.speed_panel(speeds[:2]).lines
 
