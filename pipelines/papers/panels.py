@@ -126,12 +126,10 @@ def speed_panel(speeds: Sequence[Record]) -> Panel:
                 )
                 point = one["rate"]["median"], one["bleu"]["validation"]
                 lines.setdefault(label, {})[search["beam_size"]] = point
-    drawn = [
-        Line(f"{label}, beam {' '.join(map(str, sorted(at)))}", [at[k] for k in sorted(at)])
-        for label, at in lines.items()
-    ]
-    return Panel("captions through the export, 2 cores", "sentences a second",
-                 "validation BLEU", drawn, legend="lower left")  # fmt: skip
+    drawn = [Line(label, [at[k] for k in sorted(at)]) for label, at in sorted(lines.items())]
+    sizes = sorted({size for at in lines.values() for size in at}, reverse=True)
+    title = "from left to right: beam " + ", ".join(map(str, sizes))
+    return Panel(title, "sentences a second", "validation BLEU", drawn, legend="lower left")
 
 
 def _belongs(run: Record, curve: Curve) -> bool:

@@ -150,9 +150,10 @@ def test_speed_is_drawn_for_each_search_by_beam_size():
             ],
         },
     ]
+    assert made.speed_panel(speeds).title == "from left to right: beam 5, 1"
     assert made.speed_panel(speeds).lines == [
-        Line("float32, beam 1 5", [(30.0, 1.5), (10.0, 2.5)]),
-        Line("bfloat16, shortlist, pruned, ends early, beam 5", [(20.0, 2.4)]),
+        Line("bfloat16, shortlist, pruned, ends early", [(20.0, 2.4)]),
+        Line("float32", [(30.0, 1.5), (10.0, 2.5)]),
     ]
     assert not made.speed_panel(speeds[:2]).lines
 
