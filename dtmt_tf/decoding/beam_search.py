@@ -269,9 +269,9 @@ def _best_of(finished: Hypotheses, new: Hypotheses, beam_size: int) -> Hypothese
 def best_continuations(totals: tf.Tensor, number: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the highest of log probabilities `[b, K, V]`, and where in `[K * V]` they are.
 
-    It is `tf.math.top_k` in a quarter of the time: the highest are in those chunks whose highest
-    are highest. A V that is not known before it runs is a multiple of a chunk, and so large that
-    there are as many chunks as are wanted.
+    Like `tf.math.top_k`, in a quarter of the time: the highest lie in the `number` chunks that have
+    the highest maxima. A V that is not known while the graph is made has to be a multiple of
+    `CHUNK`, and to give at least `number` chunks.
     """
     beams, vocab_size = totals.shape[1:]
     if vocab_size is None:

@@ -20,7 +20,7 @@ from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.steps import Steps
 from dtmt_tf.export.warmup import Request, write_warmup
 
-LARGE = 1_000_000  # weights of a matrix
+LARGE = 1_000_000  # weights of a matrix; SPEED.md has what was measured on both sides of it
 
 
 def export_saved_model(
@@ -87,7 +87,7 @@ def _taken_as_they_are() -> Iterator[None]:
 
 
 def largest_product(endpoints: Endpoints) -> int:
-    """Returns the weights of the largest matrix that a search multiplies by."""
+    """Returns how many weights the largest matrix has that a search multiplies by."""
     source, target = endpoints.source.size, endpoints.target.size
     largest = 0
     for shape in (tuple(each.shape) for each in endpoints.model.trainable_variables):
@@ -102,9 +102,8 @@ def _keep_loops_whole(folder: Path) -> None:
     """Makes loops and branches of a SavedModel call their bodies.
 
     TensorFlow's Python asks that they be taken apart into `Switch` and `Merge`, which are then more
-    than half of all operations. Without them one line alone is translated up to a fifth sooner. But
-    the products of a body that is called are Eigen's, not oneDNN's, which is slower where they are
-    large, or in bfloat16.
+    than half of all operations. A body that is called has none of them, but multiplies with Eigen
+    instead of oneDNN. Eigen is slower for large matrices and in bfloat16.
     """
     path = folder / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -113,6 +112,7 @@ def _keep_loops_whole(folder: Path) -> None:
             for node in nodes:
                 node.attr.pop("_lower_using_switch_merge", None)
     path.write_bytes(saved.SerializeToString(deterministic=True))
+    (folder / "fingerprint.pb").unlink(missing_ok=True)  # of the file as it was
 
 
 def _checked(function: Callable[..., Tensors], limits: ExportConfig | None) -> Any:

@@ -79,9 +79,11 @@ def _decoding(found: Sequence[Record]) -> str:
     lines = []
     for record, one in _configurations(found):
         memory = one["peak_memory_by_lines"].items()
-        bleu = [*(f"{value:.2f}" for value in one.get("bleu", {}).values()), "", ""]
+        scored = one.get("bleu", {})
+        parts = "validation", next((part for part in scored if part != "validation"), "")
+        bleu = [f"{scored[part]:.2f}" if part in scored else "" for part in parts]
         lines.append((
-            _named(record, one), *bleu[:2], f"{one['rate']['median']:,.1f}",
+            _named(record, one), *bleu, f"{one['rate']['median']:,.1f}",
             f"{one['rate']['best']:,.1f}",
             f"{one['rate']['median'] * one['subwords_per_sentence']:,.0f}",
             *(f"{1000 * seconds:.0f}" for seconds in one["latency"].values()),

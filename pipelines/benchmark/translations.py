@@ -11,13 +11,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.planning.processes import peak_memory
 from pipelines.benchmark import corpora
 from pipelines.benchmark.timing import Laps
 
 if TYPE_CHECKING:
-    from dtmt_tf.config import DecodingConfig
     from dtmt_tf.models import TranslationModel
     from dtmt_tf.runs import Run
 
@@ -52,7 +52,7 @@ class Translations:
         self.translator: Translator | None = None
         if options.saved_model:
             self.translator = Translator.load(run.folder, self.decoding.batch_size)
-            _check_search(self.translator.folder, self.decoding)
+            _check_search(run.folder, self.translator.folder, self.decoding)
             self.parameters = None
         else:
             model, _ = weights(run, options)
@@ -109,6 +109,8 @@ class Translations:
 
         run, found = self.run, {}
         for split in dict.fromkeys(("validation", run.scored_splits[0])):
+            if split not in run.corpus.sizes:
+                continue
             source, target = run.corpus.lines(split)
             written = self.translations if source == self.lines else self._translate(source)
             found[split] = score(run, written, target).bleu
@@ -132,15 +134,22 @@ class Translations:
         return self.function.experimental_get_tracing_count() if self.function else 0
 
 
-def _check_search(folder: Path, decoding: DecodingConfig) -> None:
+def _check_search(run: Path, version: Path, decoding: DecodingConfig) -> None:
     """Refuses an exported model that searches in another way than is to be measured."""
-    exported = json.loads((folder / "experiment.json").read_text("utf-8"))["settings"]["decoding"]
-    for name, wanted in dataclasses.asdict(decoding).items():
-        if name in exported and exported[name] != wanted:
-            raise UserError(
-                f"{folder} was exported with decoding.{name}={exported[name]}, not {wanted}. "
-                f"pipelines/export.py --set decoding.{name}={wanted} makes another."
-            )
+    written = json.loads((version / "experiment.json").read_text("utf-8"))["settings"]["decoding"]
+    exported = dataclasses.asdict(DecodingConfig()) | written  # a version may have fewer settings
+    changes = {
+        f"decoding.{name}": (exported[name], wanted)
+        for name, wanted in dataclasses.asdict(decoding).items()
+        if exported[name] != wanted
+    }
+    if changes:
+        was = ", ".join(f"{name}={old}, not {new}" for name, (old, new) in changes.items())
+        wanted = " ".join(f"{name}={new}" for name, (_, new) in changes.items())
+        raise UserError(
+            f"{version} was exported with {was}. This makes another:\n"
+            f"  python pipelines/export.py {run} --set {wanted}"
+        )
 
 
 class Exporting:

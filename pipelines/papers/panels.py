@@ -10,7 +10,7 @@ from dtmt_tf.config import DecodingConfig
 from pipelines.papers import PAPERS, records, tables
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import CURVES, SCORES, Curve, Scores
+from pipelines.papers.shown import CURVES, SCORES, SEARCHED, Curve, Scores
 
 VALUES = {  # of a result, by updates: name of the axis, corner of the legend
     "curve": ("validation BLEU", "lower right"),
@@ -112,24 +112,27 @@ def scores_panel(title: str, axis: str, shown: Sequence[Scores], found: Sequence
 
 
 def speed_panel(speeds: Sequence[Record]) -> Panel:
-    """Returns validation BLEU by sentences a second, a line for each search, by beam size."""
+    """Returns validation BLEU by sentences a second of one run, a line for each search."""
     lines: dict[str, dict[int, tuple[float, float]]] = {}
     for record in speeds:
         for one in record["configurations"] if record["benchmark"] == "decode" else ():
-            if one.get("bleu"):
+            if one["name"].startswith(f"{SEARCHED}, ") and one.get("bleu"):
                 search = one["search"]
                 label = ", ".join(
                     [search["precision"]]
-                    + ["shortlist"] * bool(search["shortlist"])
-                    + ["pruned"] * bool(search["prune"])
+                    + [
+                        f"{name} {search[name]:g}"
+                        for name in ("shortlist", "prune")
+                        if search[name]
+                    ]
                     + ["ends early"] * (search["lookahead"] < DecodingConfig.lookahead)
                 )
                 point = one["rate"]["median"], one["bleu"]["validation"]
                 lines.setdefault(label, {})[search["beam_size"]] = point
-    drawn = [Line(label, [at[k] for k in sorted(at)]) for label, at in sorted(lines.items())]
+    drawn = [Line(label, sorted(at.values())) for label, at in sorted(lines.items())]
     sizes = sorted({size for at in lines.values() for size in at}, reverse=True)
-    title = "from left to right: beam " + ", ".join(map(str, sizes))
-    return Panel(title, "sentences a second", "validation BLEU", drawn, legend="lower left")
+    title = f"{SEARCHED.rpartition('/')[2]}, beam {', '.join(map(str, sizes))} from left to right"
+    return Panel(title, "captions a second", "validation BLEU", drawn, legend="lower left")
 
 
 def _belongs(run: Record, curve: Curve) -> bool:

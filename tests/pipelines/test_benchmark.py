@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import functools
 import json
 import os
 import random
@@ -207,7 +208,9 @@ def test_decode_scores_what_was_measured_and_validation(monkeypatch):
     subject = object.__new__(translations.Translations)
     subject.run = argparse.Namespace(
         scored_splits=["test"],
-        corpus=argparse.Namespace(lines=lambda split: (lines[split], references[split])),
+        corpus=argparse.Namespace(
+            lines=lambda split: (lines[split], references[split]), sizes=["validation", "test"]
+        ),
         experiment=argparse.Namespace(
             evaluation=EvaluationConfig(), data=DataConfig(target_language="de")
         ),
@@ -217,6 +220,8 @@ def test_decode_scores_what_was_measured_and_validation(monkeypatch):
     found = subject._bleu()  # "e f" can not be translated again
     assert list(found) == ["validation", "test"]
     assert found["test"] == pytest.approx(100) and found["validation"] < 30
+    subject.run.corpus.sizes = ["test"]
+    assert subject._bleu() == {"test": found["test"]}
 
 
 def test_input_is_compared_with_a_larger_corpus(measure, text):
@@ -342,11 +347,14 @@ def test_what_reads_text_says_where_to_get_it(measure):
 def test_an_export_that_searches_otherwise_is_refused(tmp_path):
     decoding = {"beam_size": 4, "batch_size": 32}  # of a version that had no more
     (tmp_path / "experiment.json").write_text(json.dumps({"settings": {"decoding": decoding}}))
-    translations._check_search(tmp_path, DecodingConfig(**decoding, prune=2.5))
-    for change in ({"beam_size": 5}, {"batch_size": 8}):
-        (name, value), wanted = *change.items(), DecodingConfig(**(decoding | change))
-        with pytest.raises(UserError, match=f"--set decoding.{name}={value}"):
-            translations._check_search(tmp_path, wanted)
+    check = functools.partial(translations._check_search, "RUN", tmp_path)
+    check(DecodingConfig(**decoding))
+    for change, told in (
+        ({"beam_size": 5}, "export.py RUN --set decoding.beam_size=5$"),
+        ({"batch_size": 8, "prune": 2.5}, "--set decoding.batch_size=8 decoding.prune=2.5$"),
+    ):
+        with pytest.raises(UserError, match=told):
+            check(DecodingConfig(**(decoding | change)))
 
 
 # Processes.

@@ -9,7 +9,7 @@ from dtmt_tf.errors import UserError
 from pipelines.papers import panels as made
 from pipelines.papers import pictures, records
 from pipelines.papers.panels import Line, Panel
-from pipelines.papers.shown import Curve, Scores
+from pipelines.papers.shown import SCORES, SEARCHED, Curve, Scores
 
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
 
@@ -126,7 +126,7 @@ def test_scores_are_means_over_seeds_where_there_are_results():
 
 
 def test_speed_is_drawn_for_each_search_by_beam_size():
-    def measured(rate, bleu, beam, **changed):
+    def measured(rate, bleu, beam, run=SEARCHED, **changed):
         search = {
             "beam_size": beam,
             "precision": "float32",
@@ -135,12 +135,21 @@ def test_speed_is_drawn_for_each_search_by_beam_size():
             "lookahead": 10,
         }
         search |= changed
-        return {"rate": {"median": rate}, "bleu": bleu, "search": search}
+        return {
+            "name": f"{run}, beam {beam}",
+            "rate": {"median": rate},
+            "bleu": bleu,
+            "search": search,
+        }
 
     fast = {"precision": "bfloat16", "shortlist": 50, "prune": 2.5, "lookahead": 2}
     speeds = [
         {"benchmark": "train", "configurations": [{}]},
         {"benchmark": "decode", "configurations": [measured(9.0, {}, 5)]},
+        {
+            "benchmark": "decode",
+            "configurations": [measured(9.0, {"validation": 9.0}, 5, "another/run")],
+        },
         {
             "benchmark": "decode",
             "configurations": [
@@ -150,12 +159,12 @@ def test_speed_is_drawn_for_each_search_by_beam_size():
             ],
         },
     ]
-    assert made.speed_panel(speeds).title == "from left to right: beam 5, 1"
+    assert made.speed_panel(speeds).title == "quickest, beam 5, 1 from left to right"
     assert made.speed_panel(speeds).lines == [
-        Line("bfloat16, shortlist, pruned, ends early", [(20.0, 2.4)]),
-        Line("float32", [(30.0, 1.5), (10.0, 2.5)]),
+        Line("bfloat16, shortlist 50, prune 2.5, ends early", [(20.0, 2.4)]),
+        Line("float32", [(10.0, 2.5), (30.0, 1.5)]),
     ]
-    assert not made.speed_panel(speeds[:2]).lines
+    assert not made.speed_panel(speeds[:3]).lines
 
 
 def test_each_curve_of_the_documents_has_its_runs(panels):
@@ -163,6 +172,13 @@ def test_each_curve_of_the_documents_has_its_runs(panels):
         shown = {panel.title: [line.label for line in panel.lines] for panel in panels[name]}
         assert shown == {title: [c.label for c in each] for title, each in curves.items()}
         assert max(map(len, shown.values())) <= len(pictures.THEMES["light"]["lines"])
+
+
+def test_each_run_of_a_picture_of_scores_has_its_result():
+    found = {(run["task"], run["name"]) for run in records.read_records(records.RECORDS)}
+    for _, _, lines in SCORES.values():
+        for line in lines:
+            assert {(line.task, name) for names in line.runs.values() for name in names} <= found
 
 
 def test_attention_sums_to_one_over_the_source(tmp_path):
