@@ -61,7 +61,7 @@ def export_saved_model(
                 graphs[function] = checked.get_concrete_function(*specs)
             signatures[name] = graphs[function]
         tf.saved_model.save(module, str(folder), signatures)
-    if largest_product(endpoints) < LARGE and endpoints.decoding.precision == "float32":
+    if keeps_loops_whole(endpoints):
         _keep_loops_whole(folder)
     if warmup:
         write_warmup(folder, warmup)
@@ -86,8 +86,8 @@ def _taken_as_they_are() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": before})
 
 
-def largest_product(endpoints: Endpoints) -> int:
-    """Returns how many weights the largest matrix has that a search multiplies by."""
+def keeps_loops_whole(endpoints: Endpoints) -> bool:
+    """Whether a search is faster with whole loops: all its products are small, and in float32."""
     source, target = endpoints.source.size, endpoints.target.size
     largest = 0
     for shape in (tuple(each.shape) for each in endpoints.model.trainable_variables):
@@ -95,7 +95,7 @@ def largest_product(endpoints: Endpoints) -> int:
         is_output = is_table and target in shape and not endpoints.decoding.shortlist
         if len(shape) == 2 and (is_output or not is_table):  # rows of a table are looked up
             largest = max(largest, shape[0] * shape[1])
-    return largest
+    return largest < LARGE and endpoints.decoding.precision == "float32"
 
 
 def _keep_loops_whole(folder: Path) -> None:

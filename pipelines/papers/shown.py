@@ -128,11 +128,12 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         "T-GRUs of each transition",
         (
             Scores(
-                "T-GRUs start at -1 and -3",
+                "T-GRUs start at -1, -3, -3",
                 CASED,
                 {
                     1: ("depth1-offset1", "depth1-offset1-2"),
                     4: ("depth4-offset3", "depth4-offset3-2"),
+                    8: ("depth8-offset3",),
                 },
             ),
             Scores("at 0, as in the paper", CASED, {1: ("min23",), 4: ("depth4-offset0",)}),

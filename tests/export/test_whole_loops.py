@@ -29,18 +29,17 @@ def taken_apart(folder):
     return [node.attr["_lower_using_switch_merge"].b for node in found]
 
 
-def test_loops_are_whole_where_products_are_small(tmp_path, monkeypatch):
+def test_loops_are_whole_and_translate_as_the_model_does(tmp_path):
     endpoints = make(DECODING)
-    whole = exported(endpoints, tmp_path / "whole")
-    monkeypatch.setattr(saved_model, "LARGE", saved_model.largest_product(endpoints))
-    apart = exported(endpoints, tmp_path / "apart")
-    assert not any(taken_apart(whole)) and all(taken_apart(apart))
+    version = exported(endpoints, tmp_path / "1")
+    assert not any(taken_apart(version))
     text = tf.constant(TEXTS)
-    left, right = (
-        tf.saved_model.load(str(each)).signatures["translate"](text=text) for each in (whole, apart)
+    found, expected = (
+        tf.saved_model.load(str(version)).signatures["translate"](text=text),
+        endpoints.translate(text),
     )
-    assert left["translation"].numpy().tolist() == right["translation"].numpy().tolist()
-    np.testing.assert_allclose(left["score"], right["score"], rtol=1e-5, atol=1e-6)
+    assert found["translation"].numpy().tolist() == expected["translation"].numpy().tolist()
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-5, atol=1e-6)
 
 
 def test_loops_in_bfloat16_are_taken_apart(tmp_path):
@@ -48,13 +47,23 @@ def test_loops_in_bfloat16_are_taken_apart(tmp_path):
     assert all(taken_apart(exported(endpoints, tmp_path / "1")))
 
 
-@pytest.mark.parametrize("shortlist", [0, 5])
-def test_the_output_is_a_product_without_a_shortlist(shortlist):
+@pytest.mark.parametrize(
+    ("large", "changed", "whole"),
+    [
+        (16 * 60 + 1, {}, True),
+        (16 * 60, {}, False),  # the output, of 60 sub-words
+        (16 * 60 + 1, {"precision": "bfloat16"}, False),
+        (16 * 40 + 1, {"shortlist": 5}, True),  # which takes a few rows of the output
+        (16 * 40, {"shortlist": 5}, False),
+    ],
+)
+def test_loops_are_whole_where_all_products_are_small(monkeypatch, large, changed, whole):
     shapes = [(99, 16), (60, 16), (16, 60), (16, 40), (16,), (3, 16, 500)]  # source, target, output
     endpoints = SimpleNamespace(
         source=SimpleNamespace(size=99),
         target=SimpleNamespace(size=60),
-        decoding=DecodingConfig(shortlist=shortlist),
+        decoding=dataclasses.replace(DECODING, **changed),
         model=SimpleNamespace(trainable_variables=[np.zeros(shape) for shape in shapes]),
     )
-    assert saved_model.largest_product(endpoints) == 16 * (40 if shortlist else 60)
+    monkeypatch.setattr(saved_model, "LARGE", large)
+    assert saved_model.keeps_loops_whole(endpoints) == whole
