@@ -128,7 +128,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         "T-GRUs of each transition",
         (
             Scores(
-                "T-GRUs start at -1, -3, -3",
+                "offset -1, -3",
                 CASED,
                 {
                     1: ("depth1-offset1", "depth1-offset1-2"),
@@ -136,7 +136,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
                     8: ("depth8-offset3",),
                 },
             ),
-            Scores("at 0, as in the paper", CASED, {1: ("min23",), 4: ("depth4-offset0",)}),
+            Scores("0 (paper)", CASED, {1: ("min23",), 4: ("depth4-offset0",)}),
         ),
     ),
 }
