@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -155,10 +156,14 @@ def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[fl
 
 
 def figure_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns what a paper's figure shows of results of one budget."""
+    """Returns what a paper's figure shows of results of one budget; no line for a row alone."""
     if table.axis:
-        return axis_panel(title, table, group)
-    return (contrast_panel if table.contrast else lengths_panel)(title, table, group)
+        panel = axis_panel(title, table, group)
+        alone = [line for line in panel.lines if len(line.points) < 2]
+    else:
+        panel = (contrast_panel if table.contrast else lengths_panel)(title, table, group)
+        alone = [] if table.contrast or len(panel.lines) > 1 else list(panel.lines)
+    return dataclasses.replace(panel, lines=[line for line in panel.lines if line not in alone])
 
 
 def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
