@@ -170,7 +170,7 @@ def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     """Returns the BLEU of rows beside each other, and the paper's."""
     labels, curves = tables.axis_curves(table, group)
     lines = [Line(label, points, k > 0) for k, (label, points) in enumerate(curves.items())]
-    return Panel(title, table.axis, "BLEU", lines, dict(enumerate(labels)), "lower right")
+    return Panel(title, table.axis, "BLEU", lines, dict(enumerate(labels)), "best")
 
 
 def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:

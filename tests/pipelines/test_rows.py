@@ -227,7 +227,8 @@ def test_a_recorded_row_is_found_by_the_command_that_made_it(record):
     series = record["series"]
     args = arguments(
         *(record["task"], series["preset"], series["max_steps"]),
-        **{"set": series["set"], "paper": paper.name, "records": records.RECORDS},
+        **{"set": series["set"], "begin_with": series.get("begin_with", "")},
+        **{"paper": paper.name, "records": records.RECORDS},
     )
     job = reproduce._job(args, record["row"], record["seed"], timed=True)
     assert (records.RECORDS / job.record).exists()
