@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +72,7 @@ def all_panels(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[s
             pictures[f"{paper.name}-figure{name}"] = [
                 panel
                 for (task, _), group in tables.budgets(of, table).items()
-                if (panel := figure_panel(task + _begun(group[0]), table, group)).lines
+                if compares(panel := figure_panel(task + _begun(group[0]), table, group), table)
             ]
     return {name: panels for name, panels in pictures.items() if panels}
 
@@ -156,14 +155,17 @@ def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[fl
 
 
 def figure_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
-    """Returns what a paper's figure shows of results of one budget; no line for a row alone."""
+    """Returns what a paper's figure shows of results of one budget."""
     if table.axis:
-        panel = axis_panel(title, table, group)
-        alone = [line for line in panel.lines if len(line.points) < 2]
-    else:
-        panel = (contrast_panel if table.contrast else lengths_panel)(title, table, group)
-        alone = [] if table.contrast or len(panel.lines) > 1 else list(panel.lines)
-    return dataclasses.replace(panel, lines=[line for line in panel.lines if line not in alone])
+        return axis_panel(title, table, group)
+    return (contrast_panel if table.contrast else lengths_panel)(title, table, group)
+
+
+def compares(panel: Panel, table: Table) -> bool:
+    """Whether a figure's panel shows more than a row alone."""
+    if table.axis:
+        return any(len(line.points) > 1 for line in panel.lines)
+    return len(panel.lines) > (0 if table.contrast else 1)
 
 
 def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:

@@ -131,7 +131,8 @@ def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
     for line in (*panel.lines, *beyond.lines):
         for (_, bleu), (low, high) in zip(line.points, line.band, strict=True):
             assert low < bleu < high
-    assert not panels.figure_panel("t", table, found[:1]).lines
+    assert panels.compares(panel, table)
+    assert not panels.compares(panels.figure_panel("t", table, found[:1]), table)
     text = report.tables.figure_table(table, found)
     assert "| words | 1-15 | 16-30 | 46+ |" in text and "| sentences | 40 | 30 | 20 |" in text
     less = [high - low for low, high in beyond.lines[0].band]
@@ -148,8 +149,11 @@ def test_figure_5_shows_bleu_by_steps_beside_the_papers():
     assert paper.points == [(0, 27.31), (1, 27.5), (3, 28.21)] and paper.dashed
     bleu = found[0]["scores"][found[0]["part"]]["bleu"]
     assert ours.points[0] == (0, bleu)
-    for few in ([], found[:1]):  # a row alone is compared with nothing
-        assert not panels.figure_panel("t", recurrence.FIGURES["5"], few).lines
+    assert not panels.figure_panel("t", recurrence.FIGURES["5"], []).lines
+    assert panels.compares(panel, recurrence.FIGURES["5"])
+    for few in ([], found[:1]):
+        alone = panels.figure_panel("t", recurrence.FIGURES["5"], few)
+        assert not panels.compares(alone, recurrence.FIGURES["5"])
 
 
 @pytest.mark.parametrize(("row", "place"), [("base", "--table 1"), ("steps1", "--figure 5")])
