@@ -90,7 +90,7 @@ def keeps_loops_whole(endpoints: Endpoints) -> bool:
     """Whether a search is faster with whole loops: all its products are small, and in float32."""
     source, target = endpoints.source.size, endpoints.target.size
     largest = 0
-    for shape in (tuple(each.shape) for each in endpoints.model.trainable_variables):
+    for shape in (tuple(each.shape) for each in endpoints.model.variables):
         is_table = len(shape) == 2 and bool({source, target} & set(shape))
         is_output = is_table and target in shape and not endpoints.decoding.shortlist
         if len(shape) == 2 and (is_output or not is_table):  # rows of a table are looked up

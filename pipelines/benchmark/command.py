@@ -152,7 +152,8 @@ def _parser() -> Parser:
         "  train   target words (sub-words with <eos>, no padding) a second; GFLOP/s\n"
         "          of the arithmetic that the model needs, beside the rate of matrix\n"
         "          products; peak memory; where the time goes; the start\n"
-        "  decode  sentences and sub-words a second; seconds for one sentence alone\n"
+        "  decode  sentences and sub-words a second; seconds for one sentence alone;\n"
+        "          BLEU of a trained run\n"
         "  input   target words a second that the input pipeline alone makes ready;\n"
         "          what its records take to make; peak memory of both\n"
         "  export  seconds and megabytes of an export; its start in a new process",
@@ -192,7 +193,7 @@ def _parser() -> Parser:
     how.add_argument("--table", action="store_true", help="train: cost by depth and length instead")
     how.add_argument("--profile", type=Path, metavar="DIR", help="write a TensorBoard profile")
     how.add_argument("--json", type=Path, metavar="FILE",
-                     help="write a result; report.py reads those in "
+                     help="write a result; documents.py reads those in "
                      "pipelines/results/benchmark-*.json")  # fmt: skip
     decode = parser.add_argument_group("decode and export")
     decode.add_argument("--run", type=Path, metavar="DIR",

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,8 @@ class Translations:
         self.translator: Translator | None = None
         if options.saved_model:
             self.translator = Translator.load(run.folder, self.decoding.batch_size)
-            _check_search(run.folder, self.translator.folder, self.decoding)
+            asked = [text for text in options.set if text.startswith("decoding.")]
+            _check_search(run.folder, self.translator.folder, self.decoding, asked)
             self.parameters = None
         else:
             model, _ = weights(run, options)
@@ -134,21 +136,19 @@ class Translations:
         return self.function.experimental_get_tracing_count() if self.function else 0
 
 
-def _check_search(run: Path, version: Path, decoding: DecodingConfig) -> None:
-    """Refuses an exported model that searches in another way than is to be measured."""
+def _check_search(run: Path, version: Path, decoding: DecodingConfig, asked: Sequence[str]) -> None:
+    """Refuses an exported model that searches in another way than is asked for by `--set`."""
     written = json.loads((version / "experiment.json").read_text("utf-8"))["settings"]["decoding"]
     exported = dataclasses.asdict(DecodingConfig()) | written  # a version may have fewer settings
-    changes = {
-        f"decoding.{name}": (exported[name], wanted)
+    differ = [
+        f"decoding.{name}={exported[name]}, not {wanted}"
         for name, wanted in dataclasses.asdict(decoding).items()
         if exported[name] != wanted
-    }
-    if changes:
-        was = ", ".join(f"{name}={old}, not {new}" for name, (old, new) in changes.items())
-        wanted = " ".join(f"{name}={new}" for name, (_, new) in changes.items())
+    ]
+    if differ:
         raise UserError(
-            f"{version} was exported with {was}. This makes another:\n"
-            f"  python pipelines/export.py {run} --set {wanted}"
+            f"{version} was exported with {', '.join(differ)}. This makes another:\n"
+            f"  python pipelines/export.py {run} --set {' '.join(asked)}"
         )
 
 

@@ -63,7 +63,7 @@ def test_loops_are_whole_where_all_products_are_small(monkeypatch, large, change
         source=SimpleNamespace(size=99),
         target=SimpleNamespace(size=60),
         decoding=dataclasses.replace(DECODING, **changed),
-        model=SimpleNamespace(trainable_variables=[np.zeros(shape) for shape in shapes]),
+        model=SimpleNamespace(variables=[np.zeros(shape) for shape in shapes]),
     )
     monkeypatch.setattr(saved_model, "LARGE", large)
     assert saved_model.keeps_loops_whole(endpoints) == whole
