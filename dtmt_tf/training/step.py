@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -77,7 +78,20 @@ class TrainingStep:
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         self.clip_norm = training.clip_norm
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)
-        self._function = tf.function(self._update, input_signature=[ids, ids, *3 * [scalar]])
+        self._function = tf.function(
+            self._update, input_signature=[ids, ids, *3 * [scalar]], autograph=False
+        )
+        # One graph that all replicas call, each with its own weights; inlined there would be as
+        # many to be made and optimised as there are replicas.
+        self._replica_sums = tf.function(
+            self._all_slice_sums,
+            input_signature=[
+                *(ids, ids, tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int64)),
+                [tf.TensorSpec(weight.shape, weight.dtype) for weight in self.weights],
+            ],
+            autograph=False,
+            experimental_attributes={"_noinline": True},
+        )
 
     def __call__(
         self, source_ids: Any, target_ids: Any, rate_factor: float = 1.0, stop: bool = False
@@ -157,13 +171,15 @@ class TrainingStep:
         return rows[(own >= 0) & (own < self.own_slices)]
 
     def _update(self, *arguments: tf.Tensor) -> Update:
-        updates = self.strategy.run(self._replica_update, args=arguments)
+        sums = self._replica_sums.get_concrete_function()
+        updates = self.strategy.run(self._replica_update, args=(sums, *arguments))
         return tf.nest.map_structure(
             lambda value: self.strategy.experimental_local_results(value)[0], updates
         )
 
     def _replica_update(
         self,
+        replica_sums: Any,
         source_ids: tf.Tensor,
         target_ids: tf.Tensor,
         factor: tf.Tensor,
@@ -173,19 +189,8 @@ class TrainingStep:
         context = tf.distribute.get_replica_context()
         step = tf.cast(self.optimizer.iterations, tf.int64)
         first = context.replica_id_in_sync_group * self.training.accumulation_steps
-        sums = self.slice_sums(source_ids, target_ids, first, step)
-        if self.training.accumulation_steps > 1:
-
-            def add(k: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
-                new = self.slice_sums(source_ids, target_ids, first + k, step)
-                return k + 1, tf.nest.map_structure(tf.add, sums, new)
-
-            _, sums = tf.while_loop(
-                lambda k, _: k < self.training.accumulation_steps,
-                add,
-                (tf.constant(1), sums),
-                parallel_iterations=1,
-            )
+        weights = [tf.convert_to_tensor(weight) for weight in self.weights]
+        sums = replica_sums(source_ids, target_ids, tf.convert_to_tensor(first), step, weights)
         totals = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, tf.identity(stop)))
         (loss, cross_entropy, tokens, sentences, gradients), stops = totals
         units = {"tokens": tokens, "sentences": sentences}[self.training.loss_unit]
@@ -204,7 +209,28 @@ class TrainingStep:
         )
         return Update(loss / tokens, cross_entropy / tokens, tokens, rate, norms, finite, stops)
 
-    def slice_sums(self, source_ids: Any, target_ids: Any, k: Any, step: Any) -> Any:
+    def _all_slice_sums(
+        self, source_ids: tf.Tensor, target_ids: tf.Tensor, first: Any, step: Any, weights: Any
+    ) -> Any:
+        """Returns the sums of all slices of a replica, whose first is given."""
+        sums = self.slice_sums(source_ids, target_ids, first, step, weights)
+        if self.training.accumulation_steps > 1:
+
+            def add(k: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
+                new = self.slice_sums(source_ids, target_ids, first + k, step, weights)
+                return k + 1, tf.nest.map_structure(tf.add, sums, new)
+
+            _, sums = tf.while_loop(
+                lambda k, _: k < self.training.accumulation_steps,
+                add,
+                (tf.constant(1), sums),
+                parallel_iterations=1,
+            )
+        return sums
+
+    def slice_sums(
+        self, source_ids: Any, target_ids: Any, k: Any, step: Any, weights: Sequence[Any]
+    ) -> Any:
         """Returns loss, cross entropy, tokens, sentences and gradients of slice k, all sums.
 
         Args:
@@ -212,6 +238,7 @@ class TrainingStep:
             target_ids: `[B, T]` likewise.
             k: Number of the slice among those of all workers.
             step: Updates made before, int64.
+            weights: The model's, which the gradients are by.
         """
         own = slice(k - self.first_slice, None, self.own_slices)
         source_ids, target_ids = source_ids[own], target_ids[own]
@@ -219,7 +246,12 @@ class TrainingStep:
         source_ids, target_ids = (tf.tile(ids, [passes, 1]) for ids in (source_ids, target_ids))
         seeds = SeedStream((self.training.seed, step * self.slices + tf.cast(k, tf.int64)))
         prepared = products_in(self.training.precision, self.kernels, gradients=True)
-        with tf.GradientTape() as tape, prepared:
+        weights = [tf.convert_to_tensor(weight) for weight in weights]
+        given = keras.StatelessScope(
+            list(zip(self.model.trainable_variables, weights, strict=True))
+        )
+        with tf.GradientTape() as tape, given, prepared:
+            tape.watch(weights)
             features = self.model.features(source_ids, target_ids, training=True, seeds=seeds)
             real = tf.not_equal(target_ids, PAD_ID)
             logits = self.model.readout(tf.boolean_mask(features, real), training=True, seeds=seeds)
@@ -232,7 +264,7 @@ class TrainingStep:
         gradients = [
             tf.zeros_like(weight) if frozen else tf.convert_to_tensor(gradient)
             for weight, gradient, frozen in zip(
-                self.weights, tape.gradient(loss, self.weights), self.frozen, strict=True
+                weights, tape.gradient(loss, weights), self.frozen, strict=True
             )
         ]
         return (

@@ -96,7 +96,9 @@ def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
     found = []
     for form in ("fast", "plain"):
         step = updates.training_step(experiment, (40, 40), form)
-        loss, *_, gradients = step.slice_sums(source, target, 0, tf.constant(0, tf.int64))
+        loss, *_, gradients = step.slice_sums(
+            source, target, 0, tf.constant(0, tf.int64), step.weights
+        )
         found.append((type(step.model), loss, gradients))
     (fast, loss, gradients), (plain, other_loss, others) = found
     assert fast is not plain

@@ -77,6 +77,18 @@ def test_two_and_four_devices_make_the_updates_of_one(devices, steps):
         assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-5)
 
 
+def test_all_replicas_call_one_graph(monkeypatch):
+    made, plain = [], TrainingStep.slice_sums
+
+    def count(self, *arguments):
+        made.append(arguments)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(TrainingStep, "slice_sums", count)
+    train(("CPU:0", "CPU:1", "CPU:2"), DROPPING)
+    assert len(made) == 1
+
+
 def test_workers_share_out_the_rows_of_a_batch():
     step = object.__new__(TrainingStep)
     step.slices, step.own_slices = 6, 2
@@ -174,6 +186,19 @@ def test_r_drop_without_dropout_changes_nothing():
         assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
 
 
+class AsItIs:
+    """A function that stays Python's."""
+
+    def __init__(self, function, **_):
+        self.function = function
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+    def get_concrete_function(self):
+        return self.function
+
+
 def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     seen = []
 
@@ -183,7 +208,7 @@ def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
         return values
 
     monkeypatch.setattr(step_module, "r_drop_loss", spy)
-    monkeypatch.setattr(tf, "function", lambda function, **_: function)  # to see values
+    monkeypatch.setattr(tf, "function", AsItIs)  # to see values
     _, (alone, *_) = train(("CPU:0",), dataclasses.replace(DROPPING, r_drop_alpha=1e-9))
     first, other, _ = seen[0]
     p, q = (ref.log_softmax(logits.numpy().astype(float)) for logits in (first, other))
