@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dtmt_tf.config import DecodingConfig
-from pipelines.papers import PAPERS, records, tables
+from pipelines.papers import PAPERS, records, signals, tables
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import CURVES, SCORES, SEARCHED, Curve, Scores
+from pipelines.papers.shown import CURVES, EXPLAINED, SCORES, SEARCHED, Curve, Scores
 
 VALUES = {  # of a result, by updates: name of the axis, corner of the legend
     "curve": ("validation BLEU", "lower right"),
@@ -66,6 +66,7 @@ def all_panels(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[s
     pictures["speed"] = [panel] if (panel := speed_panel(speeds)).lines else []
     for name, shown in SCORES.items():
         pictures[name] = [panel] if (panel := scores_panel(*shown, found)).lines else []
+    pictures["gates"] = signals_panels(found)
     for paper in PAPERS.values():
         of = [record for record in found if records.is_of(record, paper)]
         for name, table in paper.figures.items():
@@ -109,6 +110,34 @@ def scores_panel(title: str, axis: str, shown: Sequence[Scores], found: Sequence
                 lines.append(Line(f"{part}, {each.label}", points, part == "test", band))
     places = sorted({int(place) for line in lines for place, _ in line.points})
     return Panel(title, axis, "BLEU", lines, {place: str(place) for place in places})
+
+
+def signals_panels(found: Sequence[Record]) -> list[Panel]:
+    """Returns what the transitions hand on by updates, and the gradients of their cells."""
+    shares, norms = [], []
+    for label, task, names in EXPLAINED:
+        runs = [run for run in found if run["task"] == task and run["name"] in names]
+        runs = [run for run in runs if run.get("signals")]
+        if not runs:
+            continue
+        by_run = [signals.kept(run["signals"]["gates"]) for run in runs]
+        shared = sorted(set.intersection(*map(set, by_run)))
+        shares.append(
+            Line(label, [(at, statistics.fmean(each[at] for each in by_run)) for at in shared])
+        )
+        by_cell = zip(
+            *(signals.norms_by_cell(run["signals"]["gradient norms"]) for run in runs), strict=True
+        )
+        norms.append(Line(label, [(k, statistics.fmean(each)) for k, each in enumerate(by_cell)]))
+    if not shares:
+        return []
+    longest = max(len(line.points) for line in norms)
+    ticks = {k: f"T-GRU {k}" if k else "L-GRU" for k in range(longest)}
+    title = f"{EXPLAINED[0][1]}: share of a state that T-GRUs hand on"
+    return [
+        Panel(title, "updates", "share of the state", shares, legend="best"),
+        Panel("gradients of the transitions' cells", "", "gradient norm", norms, ticks, "best"),
+    ]
 
 
 def speed_panel(speeds: Sequence[Record]) -> Panel:

@@ -13,6 +13,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
+from pipelines.papers import signals
 from pipelines.papers.paper import Paper
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
             for each in validations
             if "cross_entropy" in each
         },
+        "signals": signals.read(run, [each["step"] for each in validations]),
         "sentences": _sentences(run, parts[0]),
     }
 

@@ -140,4 +140,10 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         ),
     ),
 }
+# Runs whose gates and gradients are drawn: what the legend says, task, names.
+EXPLAINED = (
+    ("depth 1", CASED, ("depth1-offset0", "depth1-offset0-2")),
+    ("depth 4", CASED, ("depth4-offset0-2",)),
+    ("depth 4, offset -3", CASED, ("depth4-offset3-3",)),
+)
 SEARCHED = f"{TOK}/quickest"  # the run whose speeds are drawn
