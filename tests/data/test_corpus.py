@@ -297,6 +297,29 @@ def test_a_missing_file_of_several_is_named(load):
     assert text.startswith("x.en was not found") and text.endswith("Ask the owner.")
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "refused"),
+    [
+        ("a.de", "a.en", ("en", "de"), True),
+        ("x/news.DE.gz", "x/news.en.xz", ("en", "de"), True),
+        ("a.pt-br", "a.en", ("en", "pt-BR"), True),
+        ("a.en", "a.de", ("en", "de"), False),
+        ("a.de", "a.txt", ("en", "de"), False),
+        ("en", "de", ("de", "en"), False),
+        ("a.en", "b.en", ("en", "en"), False),
+    ],
+)
+def test_files_named_after_each_others_language_are_refused(source, target, languages, refused):
+    names = dict(zip(("source_language", "target_language"), languages, strict=True))
+    data = DataConfig(validation_source=(source,), validation_target=(target,), **names)
+    if not refused:
+        assert named_files(data)["validation"] == ((source,), (target,))
+        return
+    with pytest.raises(UserError) as told:
+        named_files(data)
+    assert f"{source} and {target} (validation) seem to be swapped" in str(told.value)
+
+
 @pytest.mark.parametrize("stems", ["tests/news,other/news", "tests/test", "train"])
 def test_two_parts_of_one_name_are_refused(stems):
     data = DataConfig(source_language="en", target_language="de", extra_tests=(*stems.split(","),))
