@@ -317,7 +317,10 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         print("Stopped.", file=sys.stderr)
         code = 130
     except MemoryError:
-        code = _failed("Memory does not suffice.")
+        code = _failed(
+            "Memory does not suffice. Lower data.max_tokens_per_batch in training, "
+            "decoding.batch_size elsewhere."
+        )
     except UnicodeEncodeError as error:
         code = _failed(f"{_not_utf8(error)} is not UTF-8. Rename it.")
     except Exception as error:

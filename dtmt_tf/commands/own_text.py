@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
+from dtmt_tf.data.own_files import check_names
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
 from dtmt_tf.settings import is_built_in
@@ -91,12 +92,14 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     refuses another text. `--restart` sizes anew. Without `--name` a run is named by its languages.
 
     Raises:
-        UserError: If a language is missing; or see `text_facts`, `sizing.size` and `resolve`.
+        UserError: If a language is missing, or files of a new run are named after each other's; or
+            see `text_facts`, `sizing.size` and `resolve`.
     """
     plain, origins = unsized(args)
     task, name = common.task_and_model(args)
     sizes = _kept(common.run_folder(args)) if not args.restart else None
     if sizes is None:
+        check_names(_as_given(plain, origins)[0])
         sizes = _sized(args, task, plain, origins)
     in_file = args.config.names if args.config else {}
     about_model = {}

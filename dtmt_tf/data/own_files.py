@@ -69,7 +69,7 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
     """Returns the names of source and target files by split; an extra test is named by its files.
 
     Raises:
-        UserError: If two splits would have one name, or files seem to be swapped.
+        UserError: If two splits would have one name.
     """
     files = {
         split: (getattr(data, f"{split}_source"), getattr(data, f"{split}_target"))
@@ -80,16 +80,24 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
         if name in files:
             raise UserError(f"`data.extra_tests`: another split is already called {name}: {stem}.")
         files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)
+    return files
+
+
+def check_names(data: DataConfig) -> None:
+    """Refuses files that are named after each other's language.
+
+    Raises:
+        UserError: If so.
+    """
     languages = data.target_language.lower(), data.source_language.lower()
-    for split, sides in files.items():
+    for sides in named_files(data).values():
         for source, target in zip(*sides, strict=False):
             if (_ending(source), _ending(target)) == languages and len(set(languages)) == 2:
                 raise UserError(
-                    f"{source} and {target} ({split}) seem to be swapped: {source} is given as "
+                    f"{source} and {target} seem to be swapped: {source} is given as "
                     f"{data.source_language}, {target} as {data.target_language}. Swap the files "
-                    "or the languages."
+                    "or the languages; or rename the files."
                 )
-    return files
 
 
 def _ending(name: str) -> str:

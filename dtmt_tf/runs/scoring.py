@@ -123,8 +123,8 @@ def evaluate(run: Run, split: str) -> Scores:
     """
     if split not in run.corpus.sizes:
         raise UserError(
-            f"There is no {split} split, but {', '.join(run.corpus.sizes)}. "
-            "data.test_source or data.extra_tests names more."
+            f"There is no {split} split, but {', '.join(run.corpus.sizes)}: choose by --split. "
+            "data.extra_tests=STEM names files that end in the languages, such as STEM.en."
         )
     run.check_trained()  # before anything is made
     with run.claimed():

@@ -92,7 +92,8 @@ class Session:
             tf.config.experimental.enable_op_determinism()
         if training.precision == "bfloat16" and not multiplies_bfloat16():
             logger.warning(
-                "This processor has no bfloat16 products: training.precision=float32 is faster."
+                "This processor has no bfloat16 products: training.precision=float32 is faster; "
+                "a run that has begun takes it with --restart."
             )
         try:
             return self._train()

@@ -310,6 +310,9 @@ class Trainer:
         }
         write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
         self.bad_steps += 1
+        peaks = self.training.schedule in ("peak", "inverse_sqrt")
+        rate = f"training.{'peak_learning_rate' if peaks else 'learning_rate'}"
+        advice = f"Try a lower {rate} or training.clip_norm under another --name."
         what = f"Skipped update {self.step}: {tensor} is not finite. Its pairs: {path}"
         bar.write(what, file=sys.stderr)
         if self.bad_steps < self.training.max_bad_steps:
@@ -317,12 +320,11 @@ class Trainer:
         if self.rate_factor < 1:
             raise UserError(
                 f"{what}\n{self.bad_steps} in a row, and the rate was halved before. "
-                "The last checkpoint is sound; try a lower training.learning_rate or "
-                "training.clip_norm under another --name."
+                f"The last checkpoint is sound. {advice}"
             )
         checkpoint = self.checkpoints.newest()
         if checkpoint is None:
-            raise UserError(f"{what}\nThere is no checkpoint to go back to.")
+            raise UserError(f"{what}\nThere is no checkpoint to go back to. {advice}")
         self._take_over(checkpoint)
         self.rate_factor, self.bad_steps = LOWER_RATE, 0
         bar.write(f"Back to update {self.step:,}, at half the rate.", file=sys.stderr)

@@ -31,7 +31,7 @@ def section(found: Sequence[Record]) -> str:
 
 def _training(found: Sequence[Record]) -> str:
     head = ("configuration", "parameters", "target tok/s: median", "best", "MFLOP a target token",
-            "GFLOP/s", "of the square product's", "of its own shape's", "peak memory, GiB",
+            "GFLOP/s", "square product's", "of it", "of its own shape's", "peak memory, GiB",
             "first update after, s", "traced again", *CONDITIONS)  # fmt: skip
     lines = []
     for record, one in _configurations(found):
@@ -39,7 +39,8 @@ def _training(found: Sequence[Record]) -> str:
         lines.append((
             _named(record, one), f"{one['parameters']:,}", f"{one['rate']['median']:,.0f}",
             f"{one['rate']['best']:,.0f}", f"{one['megaflop_per_target_word']:.1f}",
-            f"{one['gflops']:.1f}", f"{one['gflops'] / square:.0%}", f"{one['gflops'] / own:.0%}",
+            f"{one['gflops']:.1f}", f"{square:.0f}", f"{one['gflops'] / square:.0%}",
+            f"{one['gflops'] / own:.0%}",
             f"{one['peak_memory']:.2f}", f"{sum(one['start'].values()):.1f}",
             one["traces"]["later"], *_conditions(record),
         ))  # fmt: skip

@@ -5,17 +5,19 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dtmt_tf.config import DecodingConfig
 from pipelines.papers import PAPERS, records, signals, tables
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import CURVES, EXPLAINED, SCORES, SEARCHED, Curve, Scores
+from pipelines.papers.shown import CURVES, EXPLAINED, PEERS, SCORES, SEARCHED, SIZES, Curve, Scores
 
 VALUES = {  # of a result, by updates: name of the axis, corner of the legend
     "curve": ("validation BLEU", "lower right"),
     "cross_entropy": ("validation cross entropy, nats", "upper right"),
 }
+PLAIN, FAST = "float32", "bfloat16, prune 2.5, ends early"  # searches of several sizes
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def all_panels(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[s
                if (panel := curves_panel(title, curves, found, value)).lines]
         for name, panels in CURVES.items()
     }  # fmt: skip
-    pictures["speed"] = [panel] if (panel := speed_panel(speeds)).lines else []
+    pictures["speed"] = speed_panels(speeds)
     for name, shown in SCORES.items():
         pictures[name] = [panel] if (panel := scores_panel(*shown, found)).lines else []
     pictures["gates"] = signals_panels(found)
@@ -117,7 +119,7 @@ def signals_panels(found: Sequence[Record]) -> list[Panel]:
     shares, norms = [], []
     for label, task, names in EXPLAINED:
         runs = [run for run in found if run["task"] == task and run["name"] in names]
-        runs = [run for run in runs if run.get("signals")]
+        runs = [run for run in runs if {"gates", "gradient norms"} <= set(run.get("signals", ()))]
         if not runs:
             continue
         by_run = [signals.kept(run["signals"]["gates"]) for run in runs]
@@ -133,34 +135,52 @@ def signals_panels(found: Sequence[Record]) -> list[Panel]:
         return []
     longest = max(len(line.points) for line in norms)
     ticks = {k: f"T-GRU {k}" if k else "L-GRU" for k in range(longest)}
-    title = f"{EXPLAINED[0][1]}: share of a state that T-GRUs hand on"
+    title = f"{EXPLAINED[0][1]}: product of the T-GRUs' mean 1 - z"
     return [
         Panel(title, "updates", "share of the state", shares, legend="best"),
         Panel("gradients of the transitions' cells", "", "gradient norm", norms, ticks, "best"),
     ]
 
 
-def speed_panel(speeds: Sequence[Record]) -> Panel:
-    """Returns validation BLEU by sentences a second of one run, a line for each search."""
-    lines: dict[str, dict[int, tuple[float, float]]] = {}
+def speed_panels(speeds: Sequence[Record]) -> list[Panel]:
+    """Returns BLEU by sentences a second: of one run by search, of several by their size.
+
+    A panel has those beam sizes that all its lines have.
+    """
+    found: dict[str, dict[str, dict[int, tuple[float, float]]]] = {}  # by run, search, beam
     for record in speeds:
         for one in record["configurations"] if record["benchmark"] == "decode" else ():
-            if one["name"].startswith(f"{SEARCHED}, ") and one.get("bleu"):
-                search = one["search"]
-                label = ", ".join(
-                    [search["precision"]]
-                    + [
-                        f"{name} {search[name]:g}"
-                        for name in ("shortlist", "prune")
-                        if search[name]
-                    ]
-                    + ["ends early"] * (search["lookahead"] < DecodingConfig.lookahead)
-                )
+            if one.get("bleu"):
                 point = one["rate"]["median"], one["bleu"]["validation"]
-                lines.setdefault(label, {})[search["beam_size"]] = point
-    drawn = [Line(label, sorted(at.values())) for label, at in sorted(lines.items())]
-    sizes = sorted({size for at in lines.values() for size in at}, reverse=True)
-    title = f"{SEARCHED.rpartition('/')[2]}, beam {', '.join(map(str, sizes))} from left to right"
+                by_search = found.setdefault(one["name"].partition(", ")[0], {})
+                by_beam = by_search.setdefault(search_label(one["search"]), {})
+                by_beam[one["search"]["beam_size"]] = point
+    searches = {label: at for label, at in sorted(found.get(SEARCHED, {}).items())}
+    sizes = {
+        label if search == PLAIN else f"{label}, {search}": at
+        for label, run in SIZES.items()
+        for search, at in found.get(run, {}).items()
+        if search in (PLAIN, FAST)
+    }
+    pages = {SEARCHED.rpartition("/")[2]: searches}
+    if sum(run in found for run in SIZES.values()) > 1:
+        pages["several sizes"] = sizes | PEERS
+    return [_speed_panel(title, lines) for title, lines in pages.items() if lines]
+
+
+def search_label(search: Mapping[str, Any]) -> str:
+    """Returns what a search does that another may not."""
+    names = [f"{name} {search[name]:g}" for name in ("shortlist", "prune") if search[name]]
+    early = ["ends early"] * (search["lookahead"] < DecodingConfig.lookahead)
+    return ", ".join([search["precision"], *names, *early])
+
+
+def _speed_panel(title: str, lines: Mapping[str, Mapping[int, tuple[float, float]]]) -> Panel:
+    sizes = sorted(set.intersection(*map(set, lines.values())), reverse=True)
+    title = f"{title}, beam {', '.join(map(str, sizes))} from left to right"
+    drawn = [
+        Line(label, [at[size] for size in sizes], label in PEERS) for label, at in lines.items()
+    ]
     return Panel(title, "captions a second", "validation BLEU", drawn, legend="lower left")
 
 

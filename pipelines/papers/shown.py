@@ -146,4 +146,12 @@ EXPLAINED = (
     ("depth 4", CASED, ("depth4-offset0-2",)),
     ("depth 4, offset -3", CASED, ("depth4-offset3-3",)),
 )
-SEARCHED = f"{TOK}/quickest"  # the run whose speeds are drawn
+# The run whose searches are drawn, and those that are drawn beside it, by what the legend says.
+SEARCHED = f"{TOK}/quickest"
+SIZES = {
+    "256 units": SEARCHED,
+    "192 units": f"{TOK}/quick192",
+    "128 units": f"{TOK}/quick128",
+}
+# Of another program, measured by hand, see SPEED.md: rate and validation BLEU by beam size.
+PEERS: dict[str, dict[int, tuple[float, float]]] = {}

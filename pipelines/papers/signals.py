@@ -14,7 +14,7 @@ Signals = dict[str, dict[str, dict[str, float]]]  # numbers by heading, name, an
 
 
 def read(run: Run, steps: Sequence[int]) -> Signals:
-    """Returns gates after each validation, and gradient norms as means since the one before.
+    """Returns gates after each validation, and logged gradient norms as means since the one before.
 
     Args:
         run: The run; without TensorBoard's files there is nothing.
@@ -47,7 +47,7 @@ def read(run: Run, steps: Sequence[int]) -> Signals:
 
 
 def kept(gates: Mapping[str, Mapping[str, float]]) -> dict[int, float]:
-    """Returns the share of a state that the T-GRUs of a transition hand on, by update.
+    """Returns about which share of a state the T-GRUs of a transition hand on, by update.
 
     The product of their mean `1 - z` (Meng and Zhang, 2019, (10)), as a mean over transitions.
     """

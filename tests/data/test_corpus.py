@@ -12,7 +12,7 @@ from dtmt_tf.data import cldr, known_texts, own_files, parallel_text
 from dtmt_tf.data.check import Finding
 from dtmt_tf.data.corpus import SOURCES, load_corpus
 from dtmt_tf.data.lines import byte_lines, facts_of
-from dtmt_tf.data.own_files import named_files
+from dtmt_tf.data.own_files import check_names, named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.settings import about
@@ -313,11 +313,13 @@ def test_files_named_after_each_others_language_are_refused(source, target, lang
     names = dict(zip(("source_language", "target_language"), languages, strict=True))
     data = DataConfig(validation_source=(source,), validation_target=(target,), **names)
     if not refused:
-        assert named_files(data)["validation"] == ((source,), (target,))
+        check_names(data)
         return
     with pytest.raises(UserError) as told:
-        named_files(data)
-    assert f"{source} and {target} (validation) seem to be swapped" in str(told.value)
+        check_names(data)
+    assert f"{source} and {target} seem to be swapped: {source} is given as {languages[0]}" in str(
+        told.value
+    )
 
 
 @pytest.mark.parametrize("stems", ["tests/news,other/news", "tests/test", "train"])

@@ -125,23 +125,24 @@ def test_scores_are_means_over_seeds_where_there_are_results():
     assert panel.ticks == {1: "1", 4: "4"}
 
 
-def test_speed_is_drawn_for_each_search_by_beam_size():
-    def measured(rate, bleu, beam, run=SEARCHED, **changed):
-        search = {
-            "beam_size": beam,
-            "precision": "float32",
-            "shortlist": 0,
-            "prune": 0.0,
-            "lookahead": 10,
-        }
-        search |= changed
-        return {
-            "name": f"{run}, beam {beam}",
-            "rate": {"median": rate},
-            "bleu": bleu,
-            "search": search,
-        }
+def measured(rate, bleu, beam, run=SEARCHED, **changed):
+    search = {
+        "beam_size": beam,
+        "precision": "float32",
+        "shortlist": 0,
+        "prune": 0.0,
+        "lookahead": 10,
+    }
+    search |= changed
+    return {
+        "name": f"{run}, beam {beam}",
+        "rate": {"median": rate},
+        "bleu": bleu,
+        "search": search,
+    }
 
+
+def test_speed_is_drawn_for_each_search_by_beam_size():
     fast = {"precision": "bfloat16", "shortlist": 50, "prune": 2.5, "lookahead": 2}
     speeds = [
         {"benchmark": "train", "configurations": [{}]},
@@ -156,15 +157,43 @@ def test_speed_is_drawn_for_each_search_by_beam_size():
                 measured(10.0, {"validation": 2.5, "test": 7.0}, 5),
                 measured(30.0, {"validation": 1.5}, 1),
                 measured(20.0, {"validation": 2.4}, 5, **fast),
+                measured(40.0, {"validation": 1.4}, 1, **fast),
+                measured(50.0, {"validation": 1.2}, 2, **fast),
             ],
         },
     ]
-    assert made.speed_panel(speeds).title == "quickest, beam 5, 1 from left to right"
-    assert made.speed_panel(speeds).lines == [
-        Line("bfloat16, shortlist 50, prune 2.5, ends early", [(20.0, 2.4)]),
+    (searches,) = made.speed_panels(speeds)
+    assert searches.title == "quickest, beam 5, 1 from left to right"
+    assert searches.lines == [
+        Line("bfloat16, shortlist 50, prune 2.5, ends early", [(20.0, 2.4), (40.0, 1.4)]),
         Line("float32", [(10.0, 2.5), (30.0, 1.5)]),
     ]
-    assert not made.speed_panel(speeds[:3]).lines
+    assert made.speed_panels(speeds[:3]) == []
+
+
+def test_sizes_and_other_programs_are_drawn_beside_each_other(monkeypatch):
+    monkeypatch.setattr(made, "SIZES", {"wide": "t/wide", "narrow": "t/narrow"})
+    monkeypatch.setattr(made, "PEERS", {"another": {5: (3.0, 4.0), 1: (9.0, 2.0)}})
+    fast = {"precision": "bfloat16", "prune": 2.5, "lookahead": 2}
+    others = {"precision": "bfloat16", "shortlist": 50}
+    speeds = [
+        {
+            "benchmark": "decode",
+            "configurations": [
+                measured(8.0, {"validation": 1.0}, 5, "t/narrow"),
+                measured(5.0, {"validation": 2.0}, 5, "t/wide"),
+                measured(6.0, {"validation": 3.0}, 5, "t/wide", **fast),
+                measured(7.0, {"validation": 3.0}, 5, "t/wide", **others),
+            ],
+        }
+    ]
+    (sizes,) = made.speed_panels(speeds)
+    assert sizes.lines == [
+        Line("wide", [(5.0, 2.0)]),
+        Line(f"wide, {made.FAST}", [(6.0, 3.0)]),
+        Line("narrow", [(8.0, 1.0)]),
+        Line("another", [(3.0, 4.0)], True),
+    ]
 
 
 def test_each_curve_of_the_documents_has_its_runs(panels):

@@ -85,8 +85,19 @@ def test_all_replicas_call_one_graph(monkeypatch):
         return plain(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "slice_sums", count)
-    train(("CPU:0", "CPU:1", "CPU:2"), DROPPING)
+    devices = "CPU:0", "CPU:1", "CPU:2"
+    with (strategy := make_strategy(multiworker=False, devices=list(devices))).scope():
+        model = TRANSFORMER.build(40, 40, DROPPING)
+    step = TrainingStep(model, DROPPING, strategy)
+    step(*next(batches()))
     assert len(made) == 1
+    whole = step._function.get_concrete_function().graph
+    calls = [
+        node.get_attr("f").name for node in whole.get_operations() if "f" in node.node_def.attr
+    ]
+    shared = step._replica_sums.get_concrete_function().function_def.signature.name
+    assert calls.count(shared) == len(devices)
+    assert step._replica_sums.get_concrete_function().function_def.attr["_noinline"].b
 
 
 def test_workers_share_out_the_rows_of_a_batch():
