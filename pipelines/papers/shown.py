@@ -136,7 +136,14 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
                     8: ("depth8-offset3",),
                 },
             ),
-            Scores("0 (paper)", CASED, {1: ("min23",), 4: ("depth4-offset0",)}),
+            Scores(
+                "0 (paper)",
+                CASED,
+                {
+                    1: ("min23", "depth1-offset0-2"),
+                    4: ("depth4-offset0", "depth4-offset0-2"),
+                },
+            ),
         ),
     ),
 }
