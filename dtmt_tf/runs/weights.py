@@ -28,7 +28,10 @@ def best_model(run: Run) -> tuple[TranslationModel, list[int]]:
         return ensemble, [step for _, steps in found for step in steps]
     weights, steps = best_weights(run)
     model = run.build_model()
-    load_weights(model, weights)
+    try:
+        load_weights(model, weights)
+    except UserError as error:
+        raise UserError(f"{run.folder}: {error} Train the run anew with --restart.") from error
     return model, steps
 
 

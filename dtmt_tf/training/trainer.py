@@ -136,7 +136,13 @@ class Trainer:
         return self.step
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
-        self.update.restore(checkpoint.weights, checkpoint.optimizer)
+        try:
+            self.update.restore(checkpoint.weights, checkpoint.optimizer)
+        except UserError as error:
+            raise UserError(
+                f"{self.checkpoints.folder}: {error} Give this run a name of its own with --name, "
+                "or start over with --restart."
+            ) from error
         self.history = [dict(record) for record in checkpoint.history]
         self.update.clip_norm = clip_norm(self.training, self.history)
         self.step = checkpoint.step

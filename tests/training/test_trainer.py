@@ -116,6 +116,16 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_with_the_defaults(tmp_path):
         make_trainer(tmp_path, dataclasses.replace(SHORT, r_drop_alpha=5.0)).restore()
 
 
+def test_a_checkpoint_of_another_model_is_named_with_the_way_out(tmp_path):
+    make_trainer(tmp_path, SHORT).run()
+    folder = make_trainer(tmp_path, SHORT).checkpoints
+    kept = folder.newest()
+    odd = dataclasses.replace(kept, weights={f"x{name}": w for name, w in kept.weights.items()})
+    folder.save(odd)
+    with pytest.raises(UserError, match=f"^{folder.folder}: .* another model: .* --restart"):
+        make_trainer(tmp_path, SHORT).restore()
+
+
 def test_training_ends_when_bleu_no_longer_rises(tmp_path, caplog):
     caplog.set_level("INFO")
     scores = iter([1.0, 5.0, 4.0, 5.0, 3.0, 9.0])
