@@ -132,7 +132,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
                 CASED,
                 {
                     1: ("depth1-offset1", "depth1-offset1-2"),
-                    4: ("depth4-offset3", "depth4-offset3-2"),
+                    4: ("depth4-offset3", "depth4-offset3-2", "depth4-offset3-3"),
                     8: ("depth8-offset3",),
                 },
             ),
@@ -149,7 +149,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
 }
 # Runs whose gates and gradients are drawn: what the legend says, task, names.
 EXPLAINED = (
-    ("depth 1", CASED, ("depth1-offset0", "depth1-offset0-2")),
+    ("depth 1", CASED, ("depth1-offset0-2",)),
     ("depth 4", CASED, ("depth4-offset0-2",)),
     ("depth 4, offset -3", CASED, ("depth4-offset3-3",)),
 )

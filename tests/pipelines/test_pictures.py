@@ -9,7 +9,7 @@ from dtmt_tf.errors import UserError
 from pipelines.papers import panels as made
 from pipelines.papers import pictures, records
 from pipelines.papers.panels import Line, Panel
-from pipelines.papers.shown import SCORES, SEARCHED, Curve, Scores
+from pipelines.papers.shown import EXPLAINED, SCORES, SEARCHED, Curve, Scores
 
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
 
@@ -204,10 +204,13 @@ def test_each_curve_of_the_documents_has_its_runs(panels):
 
 
 def test_each_run_of_a_picture_of_scores_has_its_result():
-    found = {(run["task"], run["name"]) for run in records.read_records(records.RECORDS)}
+    results = records.read_records(records.RECORDS)
+    found = {(run["task"], run["name"]) for run in results}
     for _, _, lines in SCORES.values():
         for line in lines:
             assert {(line.task, name) for names in line.runs.values() for name in names} <= found
+    told = {(run["task"], run["name"]) for run in results if run.get("signals")}
+    assert {(task, name) for _, task, names in EXPLAINED for name in names} <= told
 
 
 def test_attention_sums_to_one_over_the_source(tmp_path):

@@ -6,7 +6,6 @@ import pytest
 
 from dtmt_tf.training.summaries import Summaries
 from pipelines.papers import panels, signals
-from pipelines.papers.shown import EXPLAINED
 
 
 def test_signals_are_read_from_what_a_training_writes(tmp_path):
@@ -44,7 +43,7 @@ def test_what_t_grus_hand_on_is_their_product():
     assert signals.norms_by_cell(norms) == [4.0, 0.5]
 
 
-def test_pictures_show_means_over_runs():
+def test_pictures_show_means_over_runs(monkeypatch):
     def run(name, gate, norm):
         told = {
             "gates": {"query/tgru_1/z": {"5": gate}},
@@ -52,11 +51,12 @@ def test_pictures_show_means_over_runs():
         }
         return {"task": task, "name": name, "signals": told}
 
-    label, task, names = EXPLAINED[0]
+    label, task, names = "depth 1", "t", ("a", "b")
+    monkeypatch.setattr(panels, "EXPLAINED", ((label, task, names), ("depth 2", task, ("c",))))
     found = [
         run(names[0], 0.5, 1.0),
         run(names[1], 0.25, 2.0),
-        {"task": task, "name": EXPLAINED[1][2][0]},
+        {"task": task, "name": "c"},
     ]
     shares, norms = panels.signals_panels(found)
     assert [(line.label, line.points) for line in shares.lines] == [(label, [(5, 0.625)])]
