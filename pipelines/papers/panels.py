@@ -17,7 +17,7 @@ VALUES = {  # of a result, by updates: name of the axis, corner of the legend
     "curve": ("validation BLEU", "lower right"),
     "cross_entropy": ("validation cross entropy, nats", "upper right"),
 }
-PLAIN, FAST = "float32", "bfloat16, prune 2.5, ends early"  # searches of several sizes
+FAST = "bfloat16, prune 2.5, ends early"  # the search of several sizes
 
 
 @dataclass(frozen=True)
@@ -156,16 +156,11 @@ def speed_panels(speeds: Sequence[Record]) -> list[Panel]:
                 by_beam = by_search.setdefault(search_label(one["search"]), {})
                 by_beam[one["search"]["beam_size"]] = point
     searches = {label: at for label, at in sorted(found.get(SEARCHED, {}).items())}
-    sizes = {
-        label if search == PLAIN else f"{label}, {search}": at
-        for label, run in SIZES.items()
-        for search, at in found.get(run, {}).items()
-        if search in (PLAIN, FAST)
-    }
-    pages = {SEARCHED.rpartition("/")[2]: searches}
-    if sum(run in found for run in SIZES.values()) > 1:
-        pages["several sizes"] = sizes | PEERS
-    return [_speed_panel(title, lines) for title, lines in pages.items() if lines]
+    sizes = {label: found[run][FAST] for label, run in SIZES.items() if FAST in found.get(run, {})}
+    drawn = [_speed_panel(SEARCHED.rpartition("/")[2], searches, "lower left")] if searches else []
+    if len(sizes) > 1:
+        drawn.append(_speed_panel("several sizes", sizes | PEERS, "upper right"))
+    return drawn
 
 
 def search_label(search: Mapping[str, Any]) -> str:
@@ -175,13 +170,15 @@ def search_label(search: Mapping[str, Any]) -> str:
     return ", ".join([search["precision"], *names, *early])
 
 
-def _speed_panel(title: str, lines: Mapping[str, Mapping[int, tuple[float, float]]]) -> Panel:
+def _speed_panel(
+    title: str, lines: Mapping[str, Mapping[int, tuple[float, float]]], legend: str
+) -> Panel:
     sizes = sorted(set.intersection(*map(set, lines.values())), reverse=True)
     title = f"{title}, beam {', '.join(map(str, sizes))} from left to right"
     drawn = [
         Line(label, [at[size] for size in sizes], label in PEERS) for label, at in lines.items()
     ]
-    return Panel(title, "captions a second", "validation BLEU", drawn, legend="lower left")
+    return Panel(title, "captions a second", "validation BLEU", drawn, legend=legend)
 
 
 def _belongs(run: Record, curve: Curve) -> bool:

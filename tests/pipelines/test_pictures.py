@@ -180,7 +180,7 @@ def test_sizes_and_other_programs_are_drawn_beside_each_other(monkeypatch):
         {
             "benchmark": "decode",
             "configurations": [
-                measured(8.0, {"validation": 1.0}, 5, "t/narrow"),
+                measured(8.0, {"validation": 1.0}, 5, "t/narrow", **fast),
                 measured(5.0, {"validation": 2.0}, 5, "t/wide"),
                 measured(6.0, {"validation": 3.0}, 5, "t/wide", **fast),
                 measured(7.0, {"validation": 3.0}, 5, "t/wide", **others),
@@ -189,11 +189,13 @@ def test_sizes_and_other_programs_are_drawn_beside_each_other(monkeypatch):
     ]
     (sizes,) = made.speed_panels(speeds)
     assert sizes.lines == [
-        Line("wide", [(5.0, 2.0)]),
-        Line(f"wide, {made.FAST}", [(6.0, 3.0)]),
+        Line("wide", [(6.0, 3.0)]),
         Line("narrow", [(8.0, 1.0)]),
         Line("another", [(3.0, 4.0)], True),
     ]
+    assert sizes.title == "several sizes, beam 5 from left to right"
+    del speeds[0]["configurations"][0]
+    assert made.speed_panels(speeds) == []  # one size alone shows nothing new
 
 
 def test_each_curve_of_the_documents_has_its_runs(panels):
