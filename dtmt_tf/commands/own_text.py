@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
-from dtmt_tf.data.own_files import check_names
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
 from dtmt_tf.settings import is_built_in
@@ -99,6 +98,8 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     task, name = common.task_and_model(args)
     sizes = _kept(common.run_folder(args)) if not args.restart else None
     if sizes is None:
+        from dtmt_tf.data.own_files import check_names
+
         check_names(_as_given(plain, origins)[0])
         sizes = _sized(args, task, plain, origins)
     in_file = args.config.names if args.config else {}
