@@ -81,8 +81,8 @@ class TrainingStep:
         self._function = tf.function(
             self._update, input_signature=[ids, ids, *3 * [scalar]], autograph=False
         )
-        # One graph that all replicas call, each with its own weights; inlined there would be as
-        # many to be made and optimised as there are replicas.
+        # One graph that all replicas call, each with its own weights. Inlined, there would be one
+        # for each of them to optimise.
         self._replica_sums = tf.function(
             self._all_slice_sums,
             input_signature=[
