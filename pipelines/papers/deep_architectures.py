@@ -24,8 +24,7 @@ FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
         "paper": ("rnn_baseline", ()),
     },
 }
-# without norm the shared peak rate of 2.4e-3 is too high: nothing is learnt. This is a third of it
-NO_NORM = ("model.use_layer_norm=false", "training.learning_rate=1e-4")
+NO_NORM = ("model.use_layer_norm=false",)
 TRANSITION = ("model.encoder_transition=4",)
 BIUNIDIRECTIONAL = ("model.encoder_above=3",)
 
