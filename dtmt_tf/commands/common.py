@@ -319,7 +319,7 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     except MemoryError:
         code = _failed(
             "Memory does not suffice. Lower data.max_tokens_per_batch in training, "
-            "decoding.batch_size elsewhere."
+            "--batch-size or decoding.batch_size elsewhere."
         )
     except UnicodeEncodeError as error:
         code = _failed(f"{_not_utf8(error)} is not UTF-8. Rename it.")

@@ -155,7 +155,7 @@ def speed_panels(speeds: Sequence[Record]) -> list[Panel]:
                 by_search = found.setdefault(one["name"].partition(", ")[0], {})
                 by_beam = by_search.setdefault(search_label(one["search"]), {})
                 by_beam[one["search"]["beam_size"]] = point
-    searches = {label: at for label, at in sorted(found.get(SEARCHED, {}).items())}
+    searches = dict(sorted(found.get(SEARCHED, {}).items()))
     sizes = {label: found[run][FAST] for label, run in SIZES.items() if FAST in found.get(run, {})}
     drawn = [_speed_panel(SEARCHED.rpartition("/")[2], searches, "lower left")] if searches else []
     if len(sizes) > 1:
