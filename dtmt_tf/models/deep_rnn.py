@@ -54,7 +54,9 @@ class DeepRNNConfig(ModelConfig):
         0.0,
         "how far blocks without input update at first; below 0: shallow start",
     )
-    use_layer_norm: bool = setting(True, "whether projections are layer-normalised")
+    use_layer_norm: bool = setting(
+        True, "whether projections are layer-normalised; if not, adam_epsilon 1e-8"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
