@@ -55,7 +55,7 @@ class DeepRNNConfig(ModelConfig):
         "how far blocks without input update at first; below 0: shallow start",
     )
     use_layer_norm: bool = setting(
-        True, "whether projections are layer-normalised; if not, adam_epsilon 1e-8"
+        True, "whether projections are layer-normalised; if not, see FAMILY.md"
     )
 
     def __post_init__(self) -> None:
