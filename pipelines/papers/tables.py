@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, paired_bootstrap
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
@@ -174,7 +175,31 @@ def contrast_table(table: Table, group: Sequence[Record]) -> str:
     for label, found in curves.items():
         cells = (found.get(name) for name in names)
         rows.append((label, *(f"{_percent(c):.1f} ({c[1]:,})" if c else "" for c in cells)))
-    return markdown(("words", *names), rows) or NOTHING
+    if not rows:
+        return NOTHING
+    return markdown(("words", *names), rows) + "\n\n" + errors_table(table, group)
+
+
+def errors_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns the accuracy on each type of error with its 95 % interval, added up over seeds."""
+    found: dict[str, dict[str, Accuracy]] = {}
+    for label, _, runs in _labelled(table, group):
+        for kind, bins in (item for run in runs for item in run.get("contrast", {}).items()):
+            before = found.setdefault(kind, {}).get(label, Accuracy(0, 0))
+            right, pairs = (sum(counts) for counts in zip(*bins.values(), strict=True))
+            found[kind][label] = Accuracy(before.correct + right, before.total + pairs)
+    labels = list(dict.fromkeys(label for of in found.values() for label in of))
+    rows = []
+    for kind, of in sorted(found.items()):
+        cells = (of.get(label) for label in labels)
+        pairs = max(accuracy.total for accuracy in of.values())
+        rows.append((kind, f"{pairs:,}", *(_accuracy(cell) if cell else "" for cell in cells)))
+    return markdown(("type of error", "pairs", *labels), rows)
+
+
+def _accuracy(accuracy: Accuracy) -> str:
+    low, high = accuracy.interval
+    return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
 
 
 def contrast_curves(

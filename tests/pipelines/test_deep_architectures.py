@@ -47,6 +47,17 @@ def test_all_rows_train_to_the_end_of_the_short_recipe():
     assert experiment("baseline").data == TASKS["multi30k_ende"].data
 
 
+def test_the_largest_corpus_has_a_short_recipe_too_which_dtmt_shares():
+    rows = [experiment(row, task="general_ende") for row in ("baseline", "dtmt1", "dtmt4")]
+    training = rows[0].training
+    assert (training.max_steps, training.validation_steps) == (2700, 2700)
+    assert training.schedule_decay_start / training.schedule_replicas == 1350
+    assert all((row.training, row.data) == (training, rows[0].data) for row in rows)
+    assert [type(row.model).__name__ for row in rows[1:]] == ["DTMTConfig"] * 2
+    found = [(row.model.encoder_depth, row.model.transition_offset) for row in rows[1:]]
+    assert found == [(1, 0.0), (4, -3.0)]
+
+
 def test_bleu_is_the_mean_of_three_test_sets_and_cross_entropy_is_printed():
     assert TABLES["1"].rows["baseline"] == ("+ layer normalisation", 25.3)
     assert TABLES["4"].rows["bideep4x2"][1] == 26.8
@@ -103,6 +114,11 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
     assert cells(text, "shallow GRU") == ["shallow GRU", "70.0 (20)", "100.0 (2)", "25.0 (4)"]
     assert cells(text, "BiDeep GRU") == ["BiDeep GRU", "50.0 (10)", "100.0 (2)", ""]
     assert "deep transition" not in text
+    kinds = ["type of error", "pairs", "shallow GRU", "BiDeep GRU"]
+    assert cells(text, "type of error") == kinds
+    agreement = ["subj_verb_agreement.mt", "26", "65.4 (46.2-80.6)", "58.3 (32.0-80.7)"]
+    assert cells(text, "subj_verb_agreement.mt") == agreement
+    assert cells(text, "np") == ["np", "50", "0.0 (0.0-7.1)", ""]
     panel = panels.figure_panel("t", FIGURES["5"], found)
     assert [(line.label, line.points) for line in panel.lines] == [
         ("shallow GRU", [(0, 70.0), (1, 100.0), (2, 25.0)]),
