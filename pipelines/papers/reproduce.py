@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
@@ -79,9 +80,10 @@ def command() -> int:
         raise UserError(
             f"Unknown row {args.begin_with!r}. --begin-with takes one of {', '.join(paper.rows)}."
         )
-    if any(paper.figures[name].contrast for name in args.figure) and not (
-        args.contrast or args.plan
-    ):
+    for path in args.contrast:
+        read_set(path)  # a missing or damaged one is told before hours of work
+    needed = any(paper.figures[name].contrast for name in args.figure)
+    if needed and not (args.contrast or args.plan):
         raise UserError("That figure shows accuracies on contrastive translations: --contrast SET.")
     refused = REFUSED | (REFUSED_IF_TIMED if any(paper.rows[row].time_of for row in rows) else {})
     for setting in args.set:
@@ -365,10 +367,9 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     from dtmt_tf.runs import Run, Session
 
     job = _job(args, row, seed, timed=True)
-    folder = args.output_dir / args.task / job.name
     places = common.data_dir(args), common.cache_dir()
     begins = _beginning(args, seed)
-    run = Run(job.experiment, folder, *places, job.origins,
+    run = Run(job.experiment, args.output_dir / args.task / job.name, *places, job.origins,
               init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
     outcome = Session(run).train()
     if outcome.exit_code:
@@ -384,7 +385,6 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
 
 def _contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, int]]]:
     """Returns those right and all contrasts of each type of error, by words."""
-    from dtmt_tf.commands.contrast import read_set
     from dtmt_tf.decoding import score_pairs
     from dtmt_tf.evaluation.contrast import accuracies
     from dtmt_tf.runs import best_model, score_function

@@ -174,7 +174,9 @@ def contrast_table(table: Table, group: Sequence[Record]) -> str:
     rows = []
     for label, found in curves.items():
         cells = (found.get(name) for name in names)
-        rows.append((label, *(f"{_percent(c):.1f} ({c[1]:,})" if c else "" for c in cells)))
+        rows.append(
+            (label, *(f"{Accuracy(*c).percent:.1f} ({c[1]:,})" if c else "" for c in cells))
+        )
     if not rows:
         return NOTHING
     return markdown(("words", *names), rows) + "\n\n" + errors_table(table, group)
@@ -218,10 +220,6 @@ def contrast_curves(
             curves[label] = found
     names = dict.fromkeys(name for found in curves.values() for name in found)
     return sorted(names, key=lambda name: int(name.rstrip("+").split("-")[0])), curves
-
-
-def _percent(counts: tuple[int, int]) -> float:
-    return 100.0 * counts[0] / counts[1]
 
 
 def axis_curves(

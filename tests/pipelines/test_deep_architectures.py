@@ -148,3 +148,12 @@ def test_figure_5_needs_sets(monkeypatch):
     monkeypatch.setattr("sys.argv", ["reproduce.py", PAPER.name, "--figure", "5"])
     with pytest.raises(UserError, match="--contrast SET"):
         reproduce.command()
+
+
+def test_a_set_that_is_not_there_is_told_before_any_row_trains(monkeypatch, tmp_path):
+    missing = tmp_path / "nothere.tsv"
+    command = f"reproduce deep_architectures --figure 5 --rows baseline --contrast {missing}"
+    monkeypatch.setattr("sys.argv", command.split())
+    monkeypatch.setattr(reproduce, "_in_process", lambda _: pytest.fail("a row was trained"))
+    with pytest.raises(UserError, match=r"nothere\.tsv"):
+        reproduce.command()
