@@ -170,6 +170,21 @@ def plain(tasks: Mapping[str, Probed]) -> dict[str, object]:
     }
 
 
+def from_plain(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Probed]:
+    """Returns what `plain` was made of."""
+    return {
+        name: Probed(
+            level=found["level"],
+            accuracy=Accuracy(found["correct"], found["sentences"]),
+            majority=found["majority"],
+            penalty=found["penalty"],
+            control=found["control"]
+            and Accuracy(found["control"]["correct"], found["control"]["sentences"]),
+        )
+        for name, found in tasks.items()
+    }
+
+
 def _plain(accuracy: Accuracy) -> dict[str, object]:
     return {
         "correct": accuracy.correct,

@@ -30,8 +30,15 @@ def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
     """Returns the picture that `draw` writes."""
     from matplotlib.figure import Figure
 
+    width = max(NARROWEST, 2 + 0.9 * len(next(iter(systems.values()))))
+    figure = Figure(figsize=(width, 3.8), layout="constrained")
+    draw_on(figure, systems)
+    return figure
+
+
+def draw_on(figure: Figure, systems: Mapping[str, Mapping[str, Probed]], columns: int = 1) -> None:
+    """Draws on an empty figure, with a legend of so many columns."""
     tasks = next(iter(systems.values()))
-    figure = Figure(figsize=(max(NARROWEST, 2 + 0.9 * len(tasks)), 3.8), layout="constrained")
     axes = figure.subplots()
     for k, (name, found) in enumerate(systems.items()):
         places = [t + SPREAD * ((k + 0.5) / len(systems) - 0.5) for t in range(len(tasks))]
@@ -51,5 +58,4 @@ def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
     axes.set_ylabel("accuracy, %")
     axes.grid(axis="y", lw=0.4)
     axes.set_title("dot: test; cross: random labels, seen; line: most frequent label", fontsize=8)
-    figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize="small")
-    return figure
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")

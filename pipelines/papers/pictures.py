@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import probing, probing_plot
 from dtmt_tf.files import write_atomically
 from pipelines.papers import records, tables
 from pipelines.papers.panels import Panel, all_panels, figure_panel
 from pipelines.papers.paper import Paper
+from pipelines.papers.probes import Systems
 from pipelines.papers.records import Record
 
 if TYPE_CHECKING:
@@ -105,6 +107,15 @@ def draw_attention(path: Path, found: Mapping[str, Any]) -> list[Path]:
     return _save(path, content, draw, *size)
 
 
+def draw_probed(path: Path, systems: Systems) -> list[Path]:
+    """Draws what probes found of some encoders; returns both files."""
+
+    def draw(figure: Figure, theme: Mapping[str, Any]) -> None:
+        probing_plot.draw_on(figure, systems, columns=3)
+
+    return _save(path, probed_content(systems), draw, 6.4, 3.6)
+
+
 def attend(run: Path, text: str) -> None:
     """Stores translation and attention of a text, as the newest export of a run aligns them.
 
@@ -159,6 +170,11 @@ def attention_content(found: Mapping[str, Any]) -> list[Any]:
     return [found["source"], found["target"], found["weights"]]
 
 
+def probed_content(systems: Systems) -> Any:
+    """Returns what a picture of probes shows."""
+    return {label: probing.plain(tasks) for label, tasks in systems.items()}
+
+
 def digest(content: Any) -> str:
     """Returns the hash that a picture carries of what it shows."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
@@ -173,6 +189,7 @@ def _save(
 ) -> list[Path]:
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.rcsetup import cycler
 
     paths = []
     for name, theme in THEMES.items():
@@ -181,6 +198,7 @@ def _save(
             theme["ink"],
         )
         style = {
+            "axes.prop_cycle": cycler(color=theme["lines"]),
             "svg.fonttype": "none",  # text stays text: small files, found by a search
             "svg.hashsalt": path.name,
             "font.family": "sans-serif",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dtmt_tf.runs import Run
 
 RECORDS = Path(__file__).resolve().parents[1] / "results"
-BENCHMARK = "benchmark-"  # how the names of records begin that are of no run
+BENCHMARK, PROBES = "benchmark-", "probing-"  # how the names begin of what is of no run
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
 
 Record = dict[str, Any]
@@ -253,7 +253,7 @@ def read_records(folder: Path) -> list[Record]:
     found = {
         path: read_record(path)
         for path in sorted(folder.glob("*.json"))
-        if not path.name.startswith(BENCHMARK)
+        if not path.name.startswith((BENCHMARK, PROBES))
     }
     for path, record in found.items():
         if "settings_hash" not in record:

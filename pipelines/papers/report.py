@@ -14,7 +14,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.files import write_atomically
 from pipelines.benchmark import speed
-from pipelines.papers import PAPERS, pictures, records, tables
+from pipelines.papers import PAPERS, pictures, probes, records, recurrence, tables
 from pipelines.papers.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,8 +93,11 @@ def rewrite(path: Path, folder: Path) -> None:
     found = records.read_records(folder)
     if path.resolve() == REPORT:
         speeds = records.read_speeds(folder)
-        documents = {path: sections(found)} | others(found, speeds)
+        probed = probes.read(folder)
+        documents = {path: sections(found)} | others(found, speeds, probed)
         pictures.draw(found, speeds, pictures.PICTURES)
+        for name, systems in probed.items():
+            pictures.draw_probed(pictures.PICTURES / name, systems)
     else:
         documents = {path: sections(found, _document_of(path))}
     for document, parts in documents.items():
@@ -152,11 +155,17 @@ def _document_of(path: Path) -> str:
     return there[0] if there else REPORT.name
 
 
-def others(found: Sequence[Record], speeds: Sequence[Record]) -> dict[Path, dict[str, str]]:
+def others(
+    found: Sequence[Record], speeds: Sequence[Record], probed: Mapping[str, probes.Systems]
+) -> dict[Path, dict[str, str]]:
     """Returns the generated parts of the documents beside RESULTS.md."""
     pages = {paper.document for paper in PAPERS.values()} - {REPORT.name}
+    papers = {ROOT / name: sections(found, name) for name in sorted(pages)}
+    papers[ROOT / recurrence.PAPER.document] |= {
+        name: probes.table(systems) for name, systems in probed.items()
+    }
     return {
-        **{ROOT / name: sections(found, name) for name in sorted(pages)},
+        **papers,
         ROOT / "README.md": {"headline": tables.headline_table(found)},
         ROOT / "SPEED.md": {"speed": speed.section(speeds) or tables.NOTHING},
     }

@@ -7,8 +7,9 @@ import pytest
 
 from dtmt_tf.errors import UserError
 from pipelines.papers import panels as made
-from pipelines.papers import pictures, records
+from pipelines.papers import pictures, probes, records
 from pipelines.papers.panels import Line, Panel
+from pipelines.papers.records import RECORDS
 from pipelines.papers.shown import EXPLAINED, SCORES, SEARCHED, Curve, Scores
 
 PANEL = Panel("Title", "x", "y", [Line("one", [(1, 2.0), (3, 4.0)]), Line("two", [(1, 1.0)], True)])
@@ -27,7 +28,8 @@ def contents(panels):
     """What each picture of the documents is to show."""
     attention = json.loads(pictures.ATTENTION.read_text("utf-8"))
     contents = {name: pictures.content_of(each) for name, each in panels.items()}
-    return contents | {"attention": pictures.attention_content(attention)}
+    probed = {name: pictures.probed_content(each) for name, each in probes.read(RECORDS).items()}
+    return contents | {"attention": pictures.attention_content(attention)} | probed
 
 
 def texts(path):

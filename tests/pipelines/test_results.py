@@ -9,7 +9,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import compare_systems, score_hypotheses
 from dtmt_tf.evaluation.sentences import count_sentences
-from pipelines.papers import records, report, shown, tables
+from pipelines.papers import probes, records, report, shown, tables
 from pipelines.papers.dtmt import TABLES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -65,7 +65,8 @@ def documents():
     """Each document with the parts that the results of the repository make."""
     found = records.read_records(records.RECORDS)
     speeds = records.read_speeds(records.RECORDS)
-    return [(report.REPORT, report.sections(found)), *report.others(found, speeds).items()]
+    others = report.others(found, speeds, probes.read(records.RECORDS))
+    return [(report.REPORT, report.sections(found)), *others.items()]
 
 
 def test_documents_are_what_the_results_say(documents):

@@ -1,0 +1,56 @@
+"""What probes found of encoders: FAMILY.md's table of it, from files that `dtmt probe` wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from dtmt_tf.evaluation.accuracy import Accuracy
+from dtmt_tf.evaluation.probing import Probed, from_plain
+from pipelines.benchmark.speed import markdown
+from pipelines.papers import deep_architectures, recurrence
+from pipelines.papers.records import PROBES
+
+LABELS = {  # of systems, by how the names of their runs begin, and row
+    deep_architectures.PAPER.prefix: deep_architectures.FIGURES["5"].rows,
+    recurrence.PAPER.prefix: recurrence.TABLES["1"].rows,
+}
+RUN = re.compile(r"([a-z]+-)(\w+)-[0-9a-f]{8}-seed\d+")
+
+Systems = Mapping[str, Mapping[str, Probed]]  # by label and task
+
+
+def read(folder: Path) -> dict[str, Systems]:
+    """Returns what was found, by the name of the file in a folder of results."""
+    return {
+        path.stem: {
+            label_of(Path(run).name): from_plain(tasks)
+            for run, tasks in json.loads(path.read_text("utf-8")).items()
+        }
+        for path in sorted(folder.glob(f"{PROBES}*.json"))
+    }
+
+
+def label_of(run: str) -> str:
+    """Returns what the tables of its paper call a run, or its name."""
+    found = RUN.fullmatch(run)
+    rows = LABELS.get(found[1], {}) if found else {}
+    return rows[found[2]][0] if found and found[2] in rows else run
+
+
+def table(systems: Systems) -> str:
+    """Returns a table of accuracies and what the control remembers, a line for each system."""
+    tasks = next(iter(systems.values()))
+    most = [cell for task in tasks.values() for cell in (f"{task.majority:.1f}", "")]
+    rows = [["most frequent label", *most]]
+    for label, found in systems.items():
+        rows.append([label])
+        for each in found.values():
+            rows[-1] += _cell(each.accuracy), f"{each.control.percent:.1f}" if each.control else ""
+    return markdown(["encoder", *(head for name in tasks for head in (name, "control"))], rows)
+
+
+def _cell(accuracy: Accuracy) -> str:
+    return "{:.1f} ({:.1f}-{:.1f})".format(accuracy.percent, *accuracy.interval)

@@ -1,0 +1,68 @@
+"""What `dtmt probe` found of runs becomes a table and a picture of the documents."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from dtmt_tf.evaluation import probing, write_json
+from dtmt_tf.evaluation.accuracy import Accuracy
+from dtmt_tf.evaluation.probing import Probed
+from pipelines.papers import pictures, probes, records
+
+TENSE = Probed("semantic", Accuracy(90, 100), 50.0, 0.01, Accuracy(60, 100))
+SYSTEMS = {
+    "saved_models/general_ende/recurrence-biarn1-0123abcd-seed1": {
+        "Tense": TENSE,
+        "BShif": Probed("syntactic", Accuracy(55, 100), 51.0, 0.1, None),
+    },
+    "saved_models/general_ende/mine": {
+        "Tense": Probed("semantic", Accuracy(80, 100), 50.0, 0.01, Accuracy(61, 100)),
+        "BShif": Probed("syntactic", Accuracy(56, 100), 51.0, 0.1, None),
+    },
+}
+
+
+@pytest.fixture
+def found(tmp_path):
+    """What is read of a folder with one file of probes."""
+    plain = {run: probing.plain(tasks) for run, tasks in SYSTEMS.items()}
+    write_json(tmp_path / "probing-general_ende.json", plain)
+    assert not records.read_records(tmp_path)  # it is no run's
+    return probes.read(tmp_path)
+
+
+def test_what_was_written_is_read_by_the_names_of_the_papers_tables(found):
+    (systems,) = found.values()
+    assert list(found) == ["probing-general_ende"]
+    assert dict(zip(SYSTEMS, systems.values(), strict=True)) == SYSTEMS
+    assert list(systems) == ["+ BiARN, 1 layer", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("run", "label"),
+    [
+        ("deep-dtmt4-01234567-seed2", "DTMT#4, T-GRUs at -3"),
+        ("deep-bideep4x2-01234567-seed1", "BiDeep GRU"),
+        ("recurrence-base-01234567-seed1", "Transformer"),
+        ("deep-decoder_gru4-01234567-seed1", "deep-decoder_gru4-01234567-seed1"),
+    ],
+)
+def test_a_run_that_the_tables_name_has_their_label(run, label):
+    assert probes.label_of(run) == label
+
+
+def test_the_table_has_accuracies_with_intervals_and_the_control(found):
+    lines = probes.table(found["probing-general_ende"]).splitlines()
+    assert lines[0] == "| encoder | Tense | control | BShif | control |"
+    assert lines[2] == "| most frequent label | 50.0 |  | 51.0 |  |"
+    assert lines[3] == "| + BiARN, 1 layer | 90.0 (82.6-94.5) | 60.0 | 55.0 (45.2-64.4) |  |"
+    assert {line.count("|") for line in lines} == {6}
+
+
+def test_the_picture_has_the_colours_of_its_page(found, tmp_path):
+    paths = pictures.draw_probed(tmp_path / "a", found["probing-general_ende"])
+    for path, theme in zip(paths, pictures.THEMES.values(), strict=True):
+        text = path.read_text("utf-8")
+        assert theme["lines"][0] in text and theme["ink"] in text
+        named = [each.text for each in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+        assert {"+ BiARN, 1 layer", "mine"} <= set(named)
