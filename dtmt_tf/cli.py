@@ -45,9 +45,13 @@ def complete() -> None:
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
     """Runs a command with its arguments; ends the process."""
-    from dtmt_tf.commands import common
+    try:
+        from dtmt_tf.commands import common
 
-    module = importlib.import_module(f"dtmt_tf.commands.{name}")
+        module = importlib.import_module(f"dtmt_tf.commands.{name}")
+    except ModuleNotFoundError as error:
+        print(f"error: {missing(error)}", file=sys.stderr)
+        sys.exit(2)
     common.main(functools.partial(module.command, arguments))
 
 
@@ -68,6 +72,17 @@ def overview() -> str:
             "dtmt COMMAND --help explains each and gives examples. To complete names and",
             'options with the tab key: eval "$(register-python-argcomplete dtmt)"',
         ]
+    )
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """Returns what to do about a package that is not there; raises the error if it is ours."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "dtmt_tf"):
+        raise error
+    return (
+        f"{sys.executable} has no package {package}. In a checkout, run make setup, then source "
+        ".venv/bin/activate."
     )
 
 

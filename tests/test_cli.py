@@ -52,6 +52,18 @@ def test_an_unknown_command_is_told_what_was_meant(dtmt, name, advice):
     assert f"Unknown command {name!r}" in errors and advice in errors
 
 
+def test_without_its_packages_it_says_how_to_install_them():
+    bare = [sys.executable, "-I", "-S", ROOT / "pipelines" / "train.py"]  # no site-packages
+    run = subprocess.run(bare, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert re.fullmatch(r"error: \S+ has no package \w+\. .*make setup, then.*\n", run.stderr)
+
+
+def test_a_module_of_ours_that_is_missing_is_no_mistake_of_the_user():
+    with pytest.raises(ModuleNotFoundError):
+        cli.missing(ModuleNotFoundError(name="dtmt_tf.gone"))
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_each_command_has_a_door_and_examples_as_it_was_called(dtmt, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "200")
