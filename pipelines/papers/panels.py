@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtmt_tf.config import DecodingConfig
-from pipelines.papers import PAPERS, records, signals, tables
+from pipelines.papers import PAPERS, figures, records, signals, tables
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
 from pipelines.papers.shown import CURVES, EXPLAINED, PEERS, SCORES, SEARCHED, SIZES, Curve, Scores
@@ -216,14 +216,14 @@ def compares(panel: Panel, table: Table) -> bool:
 
 def axis_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     """Returns the BLEU of rows beside each other, and the paper's."""
-    labels, curves = tables.axis_curves(table, group)
+    labels, curves = figures.axis_curves(table, group)
     lines = [Line(label, points, k > 0) for k, (label, points) in enumerate(curves.items())]
     return Panel(title, table.axis, "BLEU", lines, dict(enumerate(labels)), "best")
 
 
 def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     """Returns the accuracy on contrastive translations by words."""
-    names, curves = tables.contrast_curves(table, group)
+    names, curves = figures.contrast_curves(table, group)
     lines = [
         Line(label, [(k, 100.0 * found[name][0] / found[name][1])
                      for k, name in enumerate(names) if name in found])
@@ -234,7 +234,7 @@ def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
 
 def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     """Returns BLEU by source words, with bands of its 95 % intervals."""
-    groups = tables.length_groups(table, group)
+    groups = figures.length_groups(table, group)
     lines = [
         Line(
             label.replace("`", ""),
@@ -242,7 +242,7 @@ def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
             "`" in label,
             [(low, high) for _, low, high in curve],
         )
-        for label, curve in tables.length_curves(table, group).items()
+        for label, curve in figures.length_curves(table, group).items()
     ]
     ticks = {k: f"{name}\n{mask.sum():,}" for k, (name, mask) in enumerate(groups.items())}
     name = "source words" if table.bounds else "source longer than ... words"

@@ -14,7 +14,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.files import write_atomically
 from pipelines.benchmark import speed
-from pipelines.papers import PAPERS, pictures, probes, records, recurrence, tables
+from pipelines.papers import PAPERS, figures, pictures, probes, records, recurrence, tables
 from pipelines.papers.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +137,7 @@ def sections(found: Sequence[Record], document: str = REPORT.name) -> dict[str, 
         of = [record for record in found if records.is_of(record, paper)]
         parts |= {f"{paper.name} table {name}": tables.each_budget(of, table, tables.rows_table)
                   for name, table in paper.tables.items()}  # fmt: skip
-        parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, tables.figure_table)
+        parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, figures.figure_table)
                   for name, table in paper.figures.items()}  # fmt: skip
     if document != REPORT.name:
         return parts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from dtmt_tf.evaluation.accuracy import Accuracy
-from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, paired_bootstrap
+from dtmt_tf.evaluation.sentences import Counts, paired_bootstrap
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
 from pipelines.papers.paper import Table
@@ -16,8 +16,6 @@ from pipelines.papers.shown import HEADLINE
 
 NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
-STEP = 10  # words, between the lengths of a figure
-FEWEST = 20  # sentences that have a BLEU of their own there
 
 
 # Runs that are no rows of the paper.
@@ -84,7 +82,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
         (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
          _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
          _printed(paper), *((_least(runs), _printed(_entropy(table, runs))) if entropies else ()))
-        for label, paper, runs in _labelled(table, group)
+        for label, paper, runs in labelled(table, group)
     ]  # fmt: skip
     if table.lists_all:
         there = {record["row"] for record in group}
@@ -94,7 +92,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
              *(("", _printed(table.cross_entropy.get(row))) if entropies else ()))
             for row, (label, paper) in table.rows.items() if row not in there
         ]  # fmt: skip
-    comparisons = [_comparisons(table, records.by_row(runs)) for runs in _by_series(group)]
+    comparisons = [_comparisons(table, records.by_row(runs)) for runs in by_series(group)]
     return "\n\n".join(filter(None, (markdown(head, lines), *comparisons)))
 
 
@@ -158,135 +156,6 @@ def _added(runs: Iterable[Record]) -> Counts:
     return total
 
 
-# Figures.
-
-
-def figure_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns what a figure shows: BLEU of the rows, accuracy by distance, or BLEU by length."""
-    if table.axis:
-        return rows_table(table, group)
-    return (contrast_table if table.contrast else lengths_table)(table, group)
-
-
-def contrast_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns the accuracy on contrastive translations by words, and of how many, by row."""
-    names, curves = contrast_curves(table, group)
-    rows = []
-    for label, found in curves.items():
-        cells = (found.get(name) for name in names)
-        rows.append(
-            (label, *(f"{Accuracy(*c).percent:.1f} ({c[1]:,})" if c else "" for c in cells))
-        )
-    if not rows:
-        return NOTHING
-    return markdown(("words", *names), rows) + "\n\n" + errors_table(table, group)
-
-
-def errors_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns the accuracy on each type of error with its 95 % interval, added up over seeds."""
-    found: dict[str, dict[str, Accuracy]] = {}
-    for label, _, runs in _labelled(table, group):
-        for kind, bins in (item for run in runs for item in run.get("contrast", {}).items()):
-            before = found.setdefault(kind, {}).get(label, Accuracy(0, 0))
-            right, pairs = (sum(counts) for counts in zip(*bins.values(), strict=True))
-            found[kind][label] = Accuracy(before.correct + right, before.total + pairs)
-    labels = list(dict.fromkeys(label for of in found.values() for label in of))
-    rows = []
-    for kind, of in sorted(found.items()):
-        cells = (of.get(label) for label in labels)
-        pairs = max(accuracy.total for accuracy in of.values())
-        rows.append((kind, f"{pairs:,}", *(_accuracy(cell) if cell else "" for cell in cells)))
-    return markdown(("type of error", "pairs", *labels), rows)
-
-
-def _accuracy(accuracy: Accuracy) -> str:
-    low, high = accuracy.interval
-    return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
-
-
-def contrast_curves(
-    table: Table, group: Sequence[Record]
-) -> tuple[list[str], dict[str, dict[str, tuple[int, int]]]]:
-    """Returns the bins, and those right and all of each row by bin, added up over seeds."""
-    curves: dict[str, dict[str, tuple[int, int]]] = {}
-    for label, _, runs in _labelled(table, group):
-        found: dict[str, tuple[int, int]] = {}
-        for bins in (b for run in runs for kind, b in run.get("contrast", {}).items()
-                     if kind.startswith(table.contrast)):  # fmt: skip
-            for name, (right, pairs) in bins.items():
-                before = found.get(name, (0, 0))
-                found[name] = before[0] + right, before[1] + pairs
-        if found:
-            curves[label] = found
-    names = dict.fromkeys(name for found in curves.values() for name in found)
-    return sorted(names, key=lambda name: int(name.rstrip("+").split("-")[0])), curves
-
-
-def axis_curves(
-    table: Table, group: Sequence[Record]
-) -> tuple[list[str], dict[str, list[tuple[int, float]]]]:
-    """Returns the rows' labels, and BLEU (mean over seeds) and the paper's by place among them."""
-    labels = [label for label, _ in table.rows.values()]
-    ours, paper = [], []
-    for series in _by_series(group)[:1]:  # the first is the one that changes least
-        by_row = records.by_row(series)
-        for place, (row, (_, printed)) in enumerate(table.rows.items()):
-            if runs := by_row.get(row):
-                score = statistics.fmean(run["scores"][run["part"]]["bleu"] for run in runs)
-                ours.append((place, score))
-                if printed is not None:
-                    paper.append((place, printed))
-    return labels, {"here": ours, "the paper, on its corpus": paper} if ours else {}
-
-
-def lengths_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns BLEU by source words, by row."""
-    groups = length_groups(table, group)
-    curves = length_curves(table, group)
-    rows = [(label, *(f"{bleu:.2f}" for bleu, *_ in curve)) for label, curve in curves.items()]
-    head = ("words" if table.bounds else "longer than", *groups)
-    sizes = (f"{mask.sum():,}" for mask in groups.values())
-    return markdown(head, [("sentences", *sizes), *rows])
-
-
-def length_groups(table: Table, group: Sequence[Record]) -> dict[str, Any]:
-    """Returns which sentences have the lengths of a figure, by the name of the lengths."""
-    import numpy as np
-
-    words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
-    if table.bounds:
-        starts = [0, *table.bounds]
-        ends = [*table.bounds, int(words.max())]
-        names = [*(f"{low + 1}-{high}" for low, high in zip(starts, ends[:-1], strict=False)),
-                 f"{starts[-1] + 1}+"]  # fmt: skip
-        masks = [(words > low) & (words <= high) for low, high in zip(starts, ends, strict=True)]
-    else:
-        bounds = range(0, int(words.max()), STEP)
-        names, masks = [str(bound) for bound in bounds], [words > bound for bound in bounds]
-    return {name: mask for name, mask in zip(names, masks, strict=True) if mask.sum() >= FEWEST}
-
-
-def length_curves(
-    table: Table, group: Sequence[Record]
-) -> dict[str, list[tuple[float, float, float]]]:
-    """Returns BLEU (mean over seeds) and its 95 % interval at each length, by row."""
-    groups = length_groups(table, group)
-    curves = {}
-    for label, _, runs in _labelled(table, group):
-        counts = [records.counts_of(run) for run in runs]
-        curves[label] = [
-            (
-                statistics.fmean(bleu_of(rows[mask]) for rows in counts),
-                *bleu_interval([rows[mask] for rows in counts]),
-            )
-            for mask in groups.values()
-        ]
-    return curves
-
-
-# What the tables share.
-
-
 def _groups(found: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
     groups: dict[Any, list[Record]] = {}
     for record in found:
@@ -301,7 +170,11 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
     compared only with itself.
     """
     groups = _groups(
-        (record for record in found if record["row"] in table.rows),
+        (
+            record
+            for record in found
+            if record["row"] in table.rows and (not table.contrast or record.get("contrast"))
+        ),
         lambda record: (record["task"], record["series"]["hash"], record["batches_an_update"]),
     )
     plain: dict[Any, list[Record]] = {}
@@ -323,15 +196,16 @@ def _changes(group: Sequence[Record]) -> str:
     return min(map(" ".join, sets), key=len)
 
 
-def _by_series(group: Sequence[Record]) -> list[list[Record]]:
+def by_series(group: Sequence[Record]) -> list[list[Record]]:
+    """Returns the results of a budget by what they change, the least first."""
     return list(_groups(group, lambda record: record["series"]["hash"]).values())
 
 
-def _labelled(
+def labelled(
     table: Table, group: Sequence[Record]
 ) -> Iterator[tuple[str, float | None, list[Record]]]:
     """Yields label, the paper's BLEU and results of each row; a changed series names its change."""
-    for series in _by_series(group):
+    for series in by_series(group):
         by_row = records.by_row(series)
         change = _changes(series) if series[0]["series"] != group[0]["series"] else ""
         for row, (label, paper) in table.rows.items():
@@ -342,10 +216,16 @@ def _labelled(
 def each_budget(
     found: Sequence[Record], table: Table, make: Callable[[Table, Sequence[Record]], str]
 ) -> str:
-    """Returns a section for each budget, headed by the settings that its rows share."""
-    parts = []
-    for (task, series), group in budgets(found, table).items():
-        parts += [f"`{task}`, {series}.", make(table, group)]
+    """Returns a section for each budget, headed by the settings that its rows share.
+
+    The one with most rows is first, and it alone lists what was not run.
+    """
+    groups = budgets(found, table)
+    rows = {key: len({record["row"] for record in group}) for key, group in groups.items()}
+    parts: list[str] = []
+    for (task, series), group in sorted(groups.items(), key=lambda item: -rows[item[0]]):
+        shown = replace(table, lists_all=table.lists_all and not parts)
+        parts += [f"`{task}`, {series}.", make(shown, group)]
     nothing = make(table, []) if table.lists_all else NOTHING
     return "\n\n".join(parts) or nothing
 

@@ -9,7 +9,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, lau, panels, records, recurrence, report, reproduce
+from pipelines.papers import PAPERS, figures, lau, panels, records, recurrence, report, reproduce
 from tests.pipelines.test_results import cells, record
 
 PRESETS = {  # of Hao et al., by row; the others differ from one in what their name says
@@ -115,6 +115,17 @@ def test_the_page_lists_all_rows_until_they_are_run():
     assert parts["lau figure 2"] == "Not run yet."
 
 
+def test_the_budget_with_most_rows_is_first_and_lists_what_was_not_run():
+    def of(row, updates):
+        series = {"paper": "recurrence", "preset": "small", "max_steps": updates, "set": []}
+        return record(row, series={**series, "hash": f"e{updates}"})
+
+    found = [of("base", 5), of("base", 7), of("biarn1", 7)]
+    parts = report.sections(found, "FAMILY.md")["recurrence table 1"].split("\n\n")
+    assert [part.count("not run") for part in parts if part.startswith("| row")] == [4, 0]
+    assert ["7 updates" in part for part in parts if part.startswith("`")] == [True, False]
+
+
 def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
     series = {"paper": "recurrence", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
     found = [record(row, seed=1, series=series) for row in ("base", "biarn1")]
@@ -133,7 +144,7 @@ def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
             assert low < bleu < high
     assert panels.compares(panel, table)
     assert not panels.compares(panels.figure_panel("t", table, found[:1]), table)
-    text = report.tables.figure_table(table, found)
+    text = figures.figure_table(table, found)
     assert "| words | 1-15 | 16-30 | 46+ |" in text and "| sentences | 40 | 30 | 20 |" in text
     less = [high - low for low, high in beyond.lines[0].band]
     assert less[0] < less[-1]  # more sentences, a narrower band

@@ -1,0 +1,142 @@
+"""The figures of papers as tables: accuracy on contrasts, BLEU beside settings and by length."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from dtmt_tf.evaluation.accuracy import Accuracy
+from dtmt_tf.evaluation.sentences import bleu_interval, bleu_of
+from pipelines.benchmark.speed import markdown
+from pipelines.papers import records
+from pipelines.papers.paper import Table
+from pipelines.papers.records import Record
+from pipelines.papers.tables import NOTHING, by_series, labelled, rows_table
+
+STEP = 10  # words, between the lengths of a figure
+FEWEST = 20  # sentences that have a BLEU of their own there
+
+
+def figure_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns what a figure shows: BLEU of the rows, accuracy by distance, or BLEU by length."""
+    if table.axis:
+        return rows_table(table, group)
+    return (contrast_table if table.contrast else lengths_table)(table, group)
+
+
+def contrast_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns BLEU, and the accuracy on contrastive translations by words and by type of error."""
+    names, curves = contrast_curves(table, group)
+    rows = []
+    for label, found in curves.items():
+        cells = (found.get(name) for name in names)
+        rows.append(
+            (label, *(f"{Accuracy(*c).percent:.1f} ({c[1]:,})" if c else "" for c in cells))
+        )
+    if not rows:
+        return NOTHING
+    words = markdown(("words", *names), rows)
+    return "\n\n".join((rows_table(table, group), words, errors_table(table, group)))
+
+
+def errors_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns the accuracy on each type of error with its 95 % interval, added up over seeds."""
+    found: dict[str, dict[str, Accuracy]] = {}
+    for label, _, runs in labelled(table, group):
+        for kind, bins in (item for run in runs for item in run.get("contrast", {}).items()):
+            before = found.setdefault(kind, {}).get(label, Accuracy(0, 0))
+            right, pairs = (sum(counts) for counts in zip(*bins.values(), strict=True))
+            found[kind][label] = Accuracy(before.correct + right, before.total + pairs)
+    labels = list(dict.fromkeys(label for of in found.values() for label in of))
+    rows = []
+    for kind, of in sorted(found.items()):
+        cells = (of.get(label) for label in labels)
+        pairs = max(accuracy.total for accuracy in of.values())
+        rows.append((kind, f"{pairs:,}", *(_accuracy(cell) if cell else "" for cell in cells)))
+    return markdown(("type of error", "pairs", *labels), rows)
+
+
+def _accuracy(accuracy: Accuracy) -> str:
+    low, high = accuracy.interval
+    return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
+
+
+def contrast_curves(
+    table: Table, group: Sequence[Record]
+) -> tuple[list[str], dict[str, dict[str, tuple[int, int]]]]:
+    """Returns the bins, and those right and all of each row by bin, added up over seeds."""
+    curves: dict[str, dict[str, tuple[int, int]]] = {}
+    for label, _, runs in labelled(table, group):
+        found: dict[str, tuple[int, int]] = {}
+        for bins in (b for run in runs for kind, b in run.get("contrast", {}).items()
+                     if kind.startswith(table.contrast)):  # fmt: skip
+            for name, (right, pairs) in bins.items():
+                before = found.get(name, (0, 0))
+                found[name] = before[0] + right, before[1] + pairs
+        if found:
+            curves[label] = found
+    names = dict.fromkeys(name for found in curves.values() for name in found)
+    return sorted(names, key=lambda name: int(name.rstrip("+").split("-")[0])), curves
+
+
+def axis_curves(
+    table: Table, group: Sequence[Record]
+) -> tuple[list[str], dict[str, list[tuple[int, float]]]]:
+    """Returns the rows' labels, and BLEU (mean over seeds) and the paper's by place among them."""
+    labels = [label for label, _ in table.rows.values()]
+    ours, paper = [], []
+    for series in by_series(group)[:1]:  # the first is the one that changes least
+        by_row = records.by_row(series)
+        for place, (row, (_, printed)) in enumerate(table.rows.items()):
+            if runs := by_row.get(row):
+                score = statistics.fmean(run["scores"][run["part"]]["bleu"] for run in runs)
+                ours.append((place, score))
+                if printed is not None:
+                    paper.append((place, printed))
+    return labels, {"here": ours, "the paper, on its corpus": paper} if ours else {}
+
+
+def lengths_table(table: Table, group: Sequence[Record]) -> str:
+    """Returns BLEU by source words, by row."""
+    groups = length_groups(table, group)
+    curves = length_curves(table, group)
+    rows = [(label, *(f"{bleu:.2f}" for bleu, *_ in curve)) for label, curve in curves.items()]
+    head = ("words" if table.bounds else "longer than", *groups)
+    sizes = (f"{mask.sum():,}" for mask in groups.values())
+    return markdown(head, [("sentences", *sizes), *rows])
+
+
+def length_groups(table: Table, group: Sequence[Record]) -> dict[str, Any]:
+    """Returns which sentences have the lengths of a figure, by the name of the lengths."""
+    import numpy as np
+
+    words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
+    if table.bounds:
+        starts = [0, *table.bounds]
+        ends = [*table.bounds, int(words.max())]
+        names = [*(f"{low + 1}-{high}" for low, high in zip(starts, ends[:-1], strict=False)),
+                 f"{starts[-1] + 1}+"]  # fmt: skip
+        masks = [(words > low) & (words <= high) for low, high in zip(starts, ends, strict=True)]
+    else:
+        bounds = range(0, int(words.max()), STEP)
+        names, masks = [str(bound) for bound in bounds], [words > bound for bound in bounds]
+    return {name: mask for name, mask in zip(names, masks, strict=True) if mask.sum() >= FEWEST}
+
+
+def length_curves(
+    table: Table, group: Sequence[Record]
+) -> dict[str, list[tuple[float, float, float]]]:
+    """Returns BLEU (mean over seeds) and its 95 % interval at each length, by row."""
+    groups = length_groups(table, group)
+    curves = {}
+    for label, _, runs in labelled(table, group):
+        counts = [records.counts_of(run) for run in runs]
+        curves[label] = [
+            (
+                statistics.fmean(bleu_of(rows[mask]) for rows in counts),
+                *bleu_interval([rows[mask] for rows in counts]),
+            )
+            for mask in groups.values()
+        ]
+    return curves
