@@ -2,7 +2,7 @@
 
 There padding and <eos> are both id 0 and masks tell them apart. Here padding alone is 0, so every
 id is one larger and the tables have a first row that theirs lack. All numbers are of its version
-with the paper's biases (`--theano_compat`); those of "bideep" are of commit 49d0508.
+with the paper's biases (its setting `theano_compat`); those of "bideep" are of commit 49d0508.
 """
 
 import numpy as np
