@@ -183,7 +183,8 @@ FIGURES: dict[str, Table] = {
             "baseline": ("shallow GRU", None),
             "alternating4_gru4": ("stacked GRU", None),
             "transition4_8": ("deep transition GRU", None),
-            "bideep4x2": ("BiDeep GRU", None),
+            "bideep2x2": ("BiDeep GRU, depth 2 x 2", None),  # not in the paper's figure
+            "bideep4x2": ("BiDeep GRU, depth 4 x 2", None),
             "dtmt1": ("DTMT#1", None),
             "dtmt4": ("DTMT#4, T-GRUs at -3", None),
         },

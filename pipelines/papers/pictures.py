@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -222,7 +223,7 @@ def _save(
 
 
 def _panel(axes: Axes, panel: Panel, theme: Mapping[str, Any]) -> None:
-    for line, colour in zip(panel.lines, theme["lines"], strict=False):
+    for line, colour in zip(panel.lines, itertools.cycle(theme["lines"]), strict=False):
         x, y = zip(*line.points, strict=True)
         marker = "o" if len(x) <= MARKED else ""
         style = "--" if line.dashed else "-"

@@ -113,9 +113,9 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
     assert cells(text, "words") == ["words", "0-3", "4-7", "16+"]
     assert cells(text, "shallow GRU", "1,234,567")[3] == "2"  # seeds, and their BLEU
     assert cells(text, "shallow GRU", "70.0 (20)")[2:] == ["100.0 (2)", "25.0 (4)"]
-    assert cells(text, "BiDeep GRU", "50.0 (10)")[2:] == ["100.0 (2)", ""]
+    assert cells(text, "BiDeep GRU, depth 4 x 2", "50.0 (10)")[2:] == ["100.0 (2)", ""]
     assert "deep transition" not in text
-    kinds = ["type of error", "pairs", "shallow GRU", "BiDeep GRU"]
+    kinds = ["type of error", "pairs", "shallow GRU", "BiDeep GRU, depth 4 x 2"]
     assert cells(text, "type of error") == kinds
     agreement = ["subj_verb_agreement.mt", "26", "65.4 (46.2-80.6)", "58.3 (32.0-80.7)"]
     assert cells(text, "subj_verb_agreement.mt") == agreement
@@ -123,7 +123,7 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
     panel = panels.figure_panel("t", FIGURES["5"], found)
     assert [(line.label, line.points) for line in panel.lines] == [
         ("shallow GRU", [(0, 70.0), (1, 100.0), (2, 25.0)]),
-        ("BiDeep GRU", [(0, 50.0), (1, 100.0)]),
+        ("BiDeep GRU, depth 4 x 2", [(0, 50.0), (1, 100.0)]),
     ]
     assert panel.ticks == {0: "0-3", 1: "4-7", 2: "16+"}
 

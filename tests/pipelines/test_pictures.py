@@ -69,6 +69,12 @@ def test_panels_show_lines_titles_and_names(tmp_path):
     assert light.name == "a-light.svg" and light.read_text() != dark.read_text()
 
 
+def test_a_panel_draws_more_lines_than_there_are_colours(tmp_path):
+    lines = [Line(f"line {k}", [(1, float(k))]) for k in range(8)]
+    path, _ = pictures.draw_panels(tmp_path / "a", [Panel("Many", "x", "y", lines)])
+    assert {line.label for line in lines} <= set(texts(path))
+
+
 def test_drawing_again_gives_the_same_file(tmp_path):
     first = [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])]
     assert [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])] == first

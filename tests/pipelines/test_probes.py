@@ -42,7 +42,7 @@ def test_what_was_written_is_read_by_the_names_of_the_papers_tables(found):
     ("run", "label"),
     [
         ("deep-dtmt4-01234567-seed2", "DTMT#4, T-GRUs at -3"),
-        ("deep-bideep4x2-01234567-seed1", "BiDeep GRU"),
+        ("deep-bideep4x2-01234567-seed1", "BiDeep GRU, depth 4 x 2"),
         ("recurrence-base-01234567-seed1", "Transformer"),
         ("deep-decoder_gru4-01234567-seed1", "deep-decoder_gru4-01234567-seed1"),
     ],
