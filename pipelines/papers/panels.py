@@ -229,7 +229,7 @@ def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
                      for k, name in enumerate(names) if name in found])
         for label, found in curves.items()
     ]  # fmt: skip
-    return Panel(title, "words", "accuracy, %", lines, dict(enumerate(names)), "lower left")
+    return Panel(title, "words", "accuracy, %", lines, dict(enumerate(names)), "best")
 
 
 def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
