@@ -53,11 +53,12 @@ def errors_table(table: Table, group: Sequence[Record]) -> str:
     for kind, of in sorted(found.items()):
         cells = (of.get(label) for label in labels)
         pairs = max(accuracy.total for accuracy in of.values())
-        rows.append((kind, f"{pairs:,}", *(_accuracy(cell) if cell else "" for cell in cells)))
+        rows.append((kind, f"{pairs:,}", *(accuracy_cell(cell) if cell else "" for cell in cells)))
     return markdown(("type of error", "pairs", *labels), rows)
 
 
-def _accuracy(accuracy: Accuracy) -> str:
+def accuracy_cell(accuracy: Accuracy) -> str:
+    """Returns an accuracy with its 95 % interval, in percent."""
     low, high = accuracy.interval
     return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing import Probed, from_plain
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import deep_architectures, recurrence
-from pipelines.papers.records import PROBES
+from pipelines.papers.figures import accuracy_cell
+from pipelines.papers.records import PROBES, read_record
 
 LABELS = {  # of systems, by how the names of their runs begin, and row
     deep_architectures.PAPER.prefix: deep_architectures.FIGURES["5"].rows,
@@ -26,8 +25,7 @@ def read(folder: Path) -> dict[str, Systems]:
     """Returns what was found, by the name of the file in a folder of results."""
     return {
         path.stem: {
-            label_of(Path(run).name): from_plain(tasks)
-            for run, tasks in json.loads(path.read_text("utf-8")).items()
+            label_of(Path(run).name): from_plain(tasks) for run, tasks in read_record(path).items()
         }
         for path in sorted(folder.glob(f"{PROBES}*.json"))
     }
@@ -48,9 +46,6 @@ def table(systems: Systems) -> str:
     for label, found in systems.items():
         rows.append([label])
         for each in found.values():
-            rows[-1] += _cell(each.accuracy), f"{each.control.percent:.1f}" if each.control else ""
+            control = f"{each.control.percent:.1f}" if each.control else ""
+            rows[-1] += accuracy_cell(each.accuracy), control
     return markdown(["encoder", *(head for name in tasks for head in (name, "control"))], rows)
-
-
-def _cell(accuracy: Accuracy) -> str:
-    return "{:.1f} ({:.1f}-{:.1f})".format(accuracy.percent, *accuracy.interval)
