@@ -32,10 +32,12 @@ def show(experiments: Mapping[str, Experiment], rows: Mapping[str, Row], seeds: 
         parameters = _elsewhere(_parameters, experiment)
         one = seconds[key] = _elsewhere(_seconds, experiment)
         updates: int | None = steps
-        if rows[key].time_of:
+        if rows[key].weights_of:
+            updates = 0
+        elif rows[key].time_of:
             slow = seconds.get(rows[key].time_of)
             updates = round(steps * slow / one) if slow and one else None
-        hours = one * updates / 3600 if one and updates else None
+        hours = one * updates / 3600 if one and updates is not None else None
         total += (hours or 0.0) * seeds
         values = (parameters, updates, one, hours)
         forms = ("{:,}", "{:,}", "{:.2f}", "{:.2f}")

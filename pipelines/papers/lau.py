@@ -31,7 +31,6 @@ FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     "wide": _family(512, 1024),
     "narrow": _family(128, 256),
 }
-REPLACED = ("decoding.replace_unknown=true",)
 
 
 def _deep(cell: str, encoder: int, decoder: int, connection: str = "none") -> Settings:
@@ -50,8 +49,10 @@ ROWS: dict[str, Row] = {  # by the names of the presets, less their `deep_`
     "lau_4_4": Row(_deep("lau", 4, 4)),
     "lau_8_6": Row(_deep("lau", 8, 6)),
     "lau_8_6_narrow": Row(_deep("lau", 8, 6), "narrow"),
-    "gru_4_4-posunk": Row((*_deep("gru", 4, 4), *REPLACED)),  # not in the paper
-    "lau_4_4-posunk": Row((*_deep("lau", 4, 4), *REPLACED)),
+}
+ROWS |= {  # the paper prints no DeepGRU with PosUnk
+    f"{row}-posunk": Row((*ROWS[row].settings, "decoding.replace_unknown=true"), weights_of=row)
+    for row in ("gru_4_4", "lau_4_4")
 }
 TABLES: dict[str, Table] = {
     "1": Table(

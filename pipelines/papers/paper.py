@@ -17,12 +17,14 @@ class Row:
         family: Which of the paper's families it is made of; by default its first.
         time_of: Key of the row whose minutes it may spend, if its updates follow from that.
         speed_of: Key of the row that tells how long one of its updates takes.
+        weights_of: Key of the row whose trained weights it decodes with, if it has none of its own.
     """
 
     settings: Settings
     family: str = ""
     time_of: str = ""
     speed_of: str = ""
+    weights_of: str = ""
 
 
 @dataclass(frozen=True)

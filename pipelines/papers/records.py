@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
@@ -143,6 +144,23 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         },
         "signals": signals.read(run, [each["step"] for each in validations]),
         "sentences": _sentences(run, parts[0]),
+    }
+
+
+def contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Returns those right and all contrasts of each type of error of some sets, by words."""
+    from dtmt_tf.decoding import score_pairs
+    from dtmt_tf.evaluation.contrast import accuracies
+    from dtmt_tf.runs import best_model, score_function
+
+    contrasts = [each for path in sets for each in read_set(path)]
+    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
+    score = score_function(run, best_model(run)[0])
+    found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
+    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)))
+    return {
+        kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
+        for kind, of in kinds.items()
     }
 
 

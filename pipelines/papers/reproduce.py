@@ -10,11 +10,10 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
@@ -28,9 +27,6 @@ from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, pictures, records, report
 from pipelines.papers.paper import Paper
-
-if TYPE_CHECKING:
-    from dtmt_tf.runs import Run
 
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
@@ -107,7 +103,11 @@ def command() -> int:
         if _is_done(args, job):
             logger.info("%s: done, %s", progress, job.record)
             continue
-        logger.info("%s: %s updates", progress, f"{job.experiment.training.max_steps:,}")
+        trained = paper.rows[job.row].weights_of
+        work = (
+            f"weights of {trained}" if trained else f"{job.experiment.training.max_steps:,} updates"
+        )
+        logger.info("%s: %s", progress, work)
         code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
         if code == 128 + signal.SIGKILL:
             raise UserError(
@@ -199,7 +199,7 @@ def _positive(text: str) -> int:
 
 
 def _rows(args: argparse.Namespace) -> list[str]:
-    """Returns the requested rows, each once; rows that depend on others come last."""
+    """Returns the requested rows, each once; rows that follow from others come last."""
     paper = PAPERS[args.paper]
     asked = [("table", name, paper.tables) for name in args.table]
     asked += [("figure", name, paper.figures) for name in args.figure]
@@ -216,7 +216,9 @@ def _rows(args: argparse.Namespace) -> list[str]:
         if row not in known:
             raise UserError(f"Unknown row {row!r}. Choose from {', '.join(known)}.")
     chosen = [row for row in known if row in (args.rows or known)]
-    return sorted(chosen, key=lambda row: bool(paper.rows[row].time_of))
+    return sorted(
+        chosen, key=lambda row: bool(paper.rows[row].time_of or paper.rows[row].weights_of)
+    )
 
 
 def _shared(paper: Paper, task: str) -> TrainingConfig:
@@ -296,18 +298,23 @@ def _beginning(args: argparse.Namespace, seed: int) -> Path | None:
     if not args.begin_with:
         return None
     fresh = argparse.Namespace(**{**vars(args), "begin_with": ""})
-    job = _job(fresh, args.begin_with, seed, timed=True)
+    return _finished(fresh, args.begin_with, seed, ", without --begin-with")
+
+
+def _finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Path:
+    """Returns the folder of a row's finished run; `how` ends the advice if it is not there."""
+    job = _job(args, row, seed, timed=True)
     folder: Path = args.output_dir / args.task / job.name
     record: Path = args.records / job.record
     if record.exists() and folder.exists():
         return folder
     place = next(f"--{kind} {name}" for kind in ("table", "figure")
                  for name, shown in getattr(PAPERS[args.paper], f"{kind}s").items()
-                 if args.begin_with in shown.rows)  # fmt: skip
+                 if row in shown.rows)  # fmt: skip
     why = f"{record} is of a run elsewhere; --records names another folder. " * record.exists()
     raise UserError(
-        f"{args.begin_with} has no finished run {folder}. {why}Run it first: the same command with "
-        f"{place} --rows {args.begin_with} --seeds {seed}, without --begin-with."
+        f"{row} has no finished run {folder}. {why}Run it first: the same command with "
+        f"{place} --rows {row} --seeds {seed}{how}."
     )
 
 
@@ -368,33 +375,19 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
 
     job = _job(args, row, seed, timed=True)
     places = common.data_dir(args), common.cache_dir()
-    begins = _beginning(args, seed)
-    run = Run(job.experiment, args.output_dir / args.task / job.name, *places, job.origins,
-              init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
-    outcome = Session(run).train()
-    if outcome.exit_code:
-        return outcome.exit_code
-    record = records.make_record(run, row, shared)
+    if trained := PAPERS[args.paper].rows[row].weights_of:
+        run = Run(job.experiment, _finished(args, trained, seed), *places, job.origins)
+    else:
+        begins = _beginning(args, seed)
+        run = Run(job.experiment, args.output_dir / args.task / job.name, *places, job.origins,
+                  init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
+        outcome = Session(run).train()
+        if outcome.exit_code:
+            return outcome.exit_code
+    record = {**records.make_record(run, row, shared), "name": job.name}
     if args.contrast:
-        record["contrast"] = _contrast(run, args.contrast)
+        record["contrast"] = records.contrast(run, args.contrast)
     write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))
     return 0
-
-
-def _contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Returns those right and all contrasts of each type of error, by words."""
-    from dtmt_tf.decoding import score_pairs
-    from dtmt_tf.evaluation.contrast import accuracies
-    from dtmt_tf.runs import best_model, score_function
-
-    contrasts = [each for path in sets for each in read_set(path)]
-    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
-    score = score_function(run, best_model(run)[0])
-    found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
-    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)))
-    return {
-        kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
-        for kind, of in kinds.items()
-    }

@@ -1,5 +1,6 @@
 """Two rows of the paper's tables on digits: stopped, resumed, recorded, skipped, reported."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -16,7 +17,8 @@ import dtmt_tf.runs
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.runs import Run, Session
 from dtmt_tf.training import make_strategy
-from pipelines.papers import reproduce
+from pipelines.papers import PAPERS, reproduce
+from pipelines.papers.paper import Row
 from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
 
 pytestmark = pytest.mark.slow
@@ -168,6 +170,35 @@ def test_rows_begin_with_a_trained_row(shop, here, monkeypatch, tmp_path):
     assert "--rows gru0 --seeds 1, without --begin-with" in refused.stderr
     elsewhere = here("reproduce", *begun, "--output-dir", tmp_path)
     assert elsewhere.returncode == 2 and "is of a run elsewhere" in elsewhere.stderr
+
+
+def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, tmp_path):
+    folder, arguments, *_ = shop
+    paper = PAPERS["dtmt"]
+    row = Row((*paper.rows["gru0"].settings, "decoding.beam_size=3"), weights_of="gru0")
+    table = dataclasses.replace(
+        paper.tables["3"], rows={**paper.tables["3"].rows, "wide": ("beam 3", None)}
+    )
+    shown = {"rows": {**paper.rows, "wide": row}, "tables": {**paper.tables, "3": table}}
+    monkeypatch.setitem(PAPERS, "dtmt", dataclasses.replace(paper, **shown))
+    monkeypatch.setattr(dtmt_tf.runs, "Session", None)  # nothing is trained
+    monkeypatch.setattr(reproduce, "_in_process", lambda work: reproduce._train(*work.args))
+    for name in ("models", "records"):
+        shutil.copytree(folder / name, tmp_path / name)
+    shutil.copy(folder / "RESULTS.md", tmp_path)
+    places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
+    places += ["--report", tmp_path / "RESULTS.md"]
+    result = here("reproduce", *arguments, *places, "--rows", "wide")
+    assert result.returncode == 0, result.stderr
+    wide, narrow = (found(tmp_path)[name] for name in ("wide", "gru0"))
+    assert re.fullmatch("wide-[0-9a-f]{8}-seed1", wide["name"])
+    assert (wide["row"], wide["beam_size"], narrow["beam_size"]) == ("wide", 3, 1)
+    assert wide["series"] == narrow["series"] and wide["settings_hash"] != narrow["settings_hash"]
+    assert wide["seconds_in_updates"] == narrow["seconds_in_updates"]
+    shutil.rmtree(tmp_path / "models")
+    (tmp_path / "records" / f"custom-{wide['name']}.json").unlink()
+    refused = here("reproduce", *arguments, *places, "--rows", "wide")
+    assert refused.returncode == 2 and "--rows gru0 --seeds 1." in refused.stderr
 
 
 def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):

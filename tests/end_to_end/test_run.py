@@ -5,7 +5,7 @@ import re
 
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.runs import Run, best_model, translate_function
-from pipelines.papers import reproduce
+from pipelines.papers import records
 from tests.end_to_end.conftest import run
 
 
@@ -137,7 +137,7 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
         found += json.loads(out.read_text()).values()
     assert found[0] == found[1]
     opened = Run.open(workshop.run_folder, None, workshop.folder)
-    (bins,) = reproduce._contrast(opened, [table]).values()
+    (bins,) = records.contrast(opened, [table]).values()
     shown = found[0]["digit"]["by_position"]
     assert bins == {
         name: (both["log_probability"]["correct"], both["pairs"]) for name, both in shown.items()

@@ -112,7 +112,7 @@ def test_tables_name_rows_that_exist_and_compare_their_own():
             assert set(table.rows) <= set(paper.rows)
             assert {row for pair in table.pairs for row in pair} <= set(table.rows)
         for row in paper.rows.values():
-            assert {row.time_of, row.speed_of} - {""} <= set(paper.rows)
+            assert {row.time_of, row.speed_of, row.weights_of} - {""} <= set(paper.rows)
             assert (row.family or paper.family) in paper.families
         assert {tuple(presets) for presets in paper.families.values()} == {paper.presets}
     assert len(TABLES["6"].rows) == 12
