@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import probing, probing_plot
 from dtmt_tf.evaluation.accuracy import Accuracy
-from dtmt_tf.evaluation.gate import Gate
+from dtmt_tf.evaluation.gate import Gate, learn_gate
 from dtmt_tf.evaluation.probing import Classifier, Probed, probe
 from dtmt_tf.evaluation.probing_tasks import KNOWN, ProbingTask, read_task
 
@@ -132,10 +132,19 @@ def test_the_gate_learns_which_encoder_knows(rng, of):
     assert found.accuracy.percent > 85
 
 
+def test_a_gate_that_helps_no_validation_sentence_stays_the_mean(rng):
+    encoders = [rng.normal(size=[200, 8]).astype(np.float32) for _ in range(2)]
+    labels = rng.integers(0, 2, 200)
+    gate = learn_gate(encoders, labels, encoders, 1 - labels, seed=1)
+    np.testing.assert_allclose(gate.join(encoders), np.mean(encoders, 0), atol=1e-6)
+
+
 def test_the_gate_is_a_sum_weighted_by_unit(rng):
     first, second = (rng.normal(size=[5, width]).astype(np.float32) for width in (3, 4))
     gate = Gate([3, 4], labels=2, seed=1)
     gate([first, second])
+    for weight in gate.scores.weights:
+        weight.assign(rng.normal(size=weight.shape))
     kernel, bias = gate.scores.get_weights()
     (matrix,) = gate.maps[1].get_weights()
     scores = (np.concatenate([first, second], 1) @ kernel + bias).reshape(5, 2, 3)
