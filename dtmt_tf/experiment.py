@@ -175,6 +175,13 @@ def _changed(
         )
     if sections["data"].vocabulary_kind == "word" and sections["training"].subword_dropout_rate:
         raise UserError("`training.subword_dropout_rate` needs `data.vocabulary_kind=bpe`.")
+    if sections["decoding"].replace_unknown and sections["data"].byte_fallback:
+        raise UserError(
+            "`decoding.replace_unknown` replaces <unk>, which a vocabulary with "
+            "`data.byte_fallback` never writes. Leave one of them out."
+        )
+    if sections["decoding"].dictionary and not sections["decoding"].replace_unknown:
+        raise UserError("`decoding.dictionary` is read with `decoding.replace_unknown=true` alone.")
     return dataclasses.replace(experiment, **sections), origins
 
 

@@ -14,14 +14,14 @@ from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 class DeepTransitionCell(AbstractRNNCell):
     """Composes cells within one time step; the last cell's state goes to the next step.
 
-        s_0 = first(x, s_prev),  s_k = T-GRU_k(s_{k-1}) for k = 1 .. N
+        s_0 = first(x, s_prev),  s_k = transition_k(s_{k-1}) for k = 1 .. N
 
-    (Meng and Zhang, 2019, *DTMT*, the formal description of each transition.) N = 0 is the shallow
-    counterpart.
+    (Meng and Zhang, 2019, *DTMT*, the formal description of each transition; Miceli Barone et al.,
+    2017, Section 2.2.) N = 0 is the shallow counterpart.
 
     Args:
-        cells: The cell that reads the input (`LGRUCell` or `GRUCell`), then any number of
-            `TGRUCell`s, all of the same `units`.
+        cells: The cell that reads the input, then any number without one, all of the same `units`:
+            `LGRUCell` or `GRUCell` and `TGRUCell`s, or `NematusGRUCell`s.
 
     Call arguments:
         inputs: Input of the first cell, shape `[B, I]`.

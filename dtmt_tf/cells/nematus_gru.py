@@ -39,7 +39,9 @@ class NematusGRUCell(AbstractRNNCell):
         bias_on_state: Whether the biases stand on the state's side.
         update_offset: What `1 - u` starts from, before the sigmoid; below 0 the cell keeps more of
             its state at first. 0 is theirs.
-        **kwargs: See `AbstractRNNCell`; the initialiser draws each gate's matrix by itself.
+        **kwargs: See `AbstractRNNCell`; the initialiser draws each gate's matrix by itself, as in
+            Nematus since it uses TensorFlow. Before, it drew the context's two gate matrices as
+            one, `[2H, 2H]`, which as a square one was orthogonal.
 
     Call arguments:
         inputs: `x`, shape `[B, I]`.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dtmt_tf.evaluation.contrast_sets import Contrast
 
 MOST_AT_ONCE = 10_000  # pairs in a batch
+OUTPUTS = ("json", "scores", "plot")
 WIDEST = 16  # words in a bin
 COLUMNS = (
     *("model", "type", "position", "distance", "correct_log_probability", "correct_tokens"),
@@ -30,7 +31,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt contrast",
         "Tell how often a model gives a correct translation a higher probability than one with an "
         "error, by type of error and by distance or position. Log probabilities are compared as "
-        "they are, and divided by length.",
+        "they are, and divided by length; equal ones count as wrong.",
         "dtmt contrast --task general_ende lingeval97.json",
         "dtmt contrast --saved-model a/1 --plot a.svg sets/*.tsv.gz",
     )
@@ -75,9 +76,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="words of a row (default: %(default)s)",
     )
     group.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw them; the name ends in .svg, .png or .pdf"
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw the accuracies; the name ends in .svg, .png or .pdf",
     )
-    group.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file")
+    group.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the accuracies to this file"
+    )
     group.add_argument(
         "--scores",
         type=Path,
@@ -126,14 +132,18 @@ def _check(args: argparse.Namespace) -> None:
         from dtmt_tf.evaluation.picture import check_format
 
         check_format(args.plot)
-    for first, second in itertools.combinations(args.sets, 2):
-        if lines.same_file(first, second):
-            raise UserError(f"{second} is named twice.")
-    for option in ("json", "scores", "plot"):
-        written = getattr(args, option)
-        for path in [*args.sets, *(args.text or ())] if written else []:
-            if lines.same_file(path, written):
-                raise UserError(f"--{option} would write over {path}.")
+    for named in (args.sets, args.saved_model or []):
+        for first, second in itertools.combinations(named, 2):
+            if lines.same_file(first, second):
+                raise UserError(f"{second} is named twice.")
+    for folder in args.saved_model or []:  # all are there before the first is scored
+        if not (folder / "saved_model.pb").exists():
+            raise UserError(f"{folder} holds no exported model: saved_model.pb is missing.")
+        for option in ("task", "model", "name"):
+            if getattr(args, option) is not None:
+                raise UserError(f"{folder} and --{option} both name a model. Give one of them.")
+    read = [*args.sets, *(args.text or ())]
+    lines.check_outputs(read, {f"--{each}": getattr(args, each) for each in OUTPUTS})
 
 
 def _is_json(path: Path) -> bool:

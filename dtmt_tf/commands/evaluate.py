@@ -89,6 +89,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
             f"--references and --hypotheses score files. Leave out {args.run}, which stands where "
             "a run's folder does."
         )
+    for option in ("task", "model", "name"):
+        if of_files and getattr(args, option) is not None:
+            raise UserError(f"--{option} names a run; --references and --hypotheses score files.")
     startup.start_tensorflow()
 
     from dtmt_tf.evaluation import write_json
@@ -224,8 +227,4 @@ def _check_files(args: argparse.Namespace) -> None:
                     raise UserError(f"--{option} names a file twice, {second}.")
     read = [*itertools.chain(*args.references, *args.hypotheses)]
     read += [args.sources] if args.sources else []
-    for option in ("json", "page"):
-        written = getattr(args, option)
-        for path in read if written else []:
-            if lines.same_file(path, written):
-                raise UserError(f"--{option} would write over {path}.")
+    lines.check_outputs(read, {"--json": args.json, "--page": args.page})

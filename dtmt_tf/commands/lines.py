@@ -8,7 +8,7 @@ import logging
 import select
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -45,6 +45,18 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
         if path and args.output and same_file(path, args.output):
             what = "the input" if path is args.input else "read, too"
             raise UserError(f"{args.output} is {what}; -o would write over it.")
+
+
+def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
+    """Raises a UserError if a file, by its option, would be written over what is read, or twice."""
+    options: list[tuple[str, Path]] = [(name, path) for name, path in written.items() if path]
+    for k, (option, path) in enumerate(options):
+        for other in read:
+            if same_file(other, path):
+                raise UserError(f"{option} would write over {other}.")
+        for earlier, other in options[:k]:
+            if same_file(other, path):
+                raise UserError(f"{earlier} and {option} both name {path}.")
 
 
 def same_file(one: Path, other: Path) -> bool:

@@ -121,11 +121,7 @@ def _check(args: argparse.Namespace) -> None:
         for first, second in itertools.combinations(files, 2):
             if lines.same_file(first, second):
                 raise UserError(f"{named} {second} is named twice.")
-    for option in ("json", "plot"):
-        written = getattr(args, option)
-        for path in args.tasks if written else []:
-            if lines.same_file(path, written):
-                raise UserError(f"--{option} would write over {path}.")
+    lines.check_outputs(args.tasks, {"--json": args.json, "--plot": args.plot})
 
 
 def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationModel]]:

@@ -165,9 +165,7 @@ def _shown(text: str) -> str:
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read."""
     common.check_range(args, "top", 1, MOST)
-    for path in [args.place, *(args.text or [])] if args.json else []:
-        if lines.same_file(path, args.json):
-            raise UserError(f"--json would write over {path}.")
+    lines.check_outputs([args.place, *(args.text or [])], {"--json": args.json})
 
 
 def _sides(args: argparse.Namespace) -> Iterator[tuple[str, Subwords, Iterable[str] | None]]:

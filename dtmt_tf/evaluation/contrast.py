@@ -75,7 +75,8 @@ def accuracies(
         bins: dict[int, list[tuple[Contrast, bool, bool]]] = {}
         for row in rows:
             words = MEASURES[measure](row[0]) or 0
-            bins.setdefault(min(words // width * width, LAST), []).append(row)
+            start = LAST if words >= LAST else words // width * width
+            bins.setdefault(start, []).append(row)
         named = {bin_name(start, width): _both(bins[start]) for start in sorted(bins)}
         result[kind] = OfKind(_both(rows), measure, named)
     return result

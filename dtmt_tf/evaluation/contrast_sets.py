@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,25 +52,33 @@ def read_table(lines: Sequence[str], name: str) -> list[Contrast]:
         UserError: If a column is missing, or a line has another number of them.
     """
     head = lines[0].split("\t") if lines else []
-    columns = [next((k for k, cell in enumerate(head) if cell.partition("_")[0] == wanted), -1)
-               for wanted in (*TABLE, "distance")]  # fmt: skip
-    missing = [wanted for wanted, k in zip(TABLE, columns, strict=False) if k < 0]
+    places = {
+        wanted: [k for k, cell in enumerate(head) if cell.partition("_")[0] == wanted]
+        for wanted in (*TABLE, "distance")
+    }
+    for wanted, found in places.items():
+        if len(found) > 1:
+            names = ", ".join(head[k] for k in found)
+            raise UserError(f"{name}:1: several columns begin with {wanted}: {names}. Keep one.")
+    missing = [wanted for wanted in TABLE if not places[wanted]]
     if missing:
         raise UserError(
             f"{name}:1: a column is missing that begins with {', '.join(missing)}. The first line "
             f"of a table names its columns, with tabs between them: {', '.join(TABLE)}."
         )
-    found = []
+    texts = [k for wanted in TABLE for k in places[wanted]]
+    contrasts = []
     for number, line in enumerate(lines[1:], start=2):
         cells = line.split("\t")
         if len(cells) != len(head):
             raise UserError(
                 f"{name}:{number}: {len(cells)} columns; the first line has {len(head)}."
             )
-        kind, source, correct, contrastive, *_ = (cells[k] for k in columns)
-        distance = (cells[columns[-1]] or None) if columns[-1] >= 0 else None
-        found.append(_contrast(f"{name}:{number}", kind, source, correct, contrastive, distance))
-    return found
+        kind, source, correct, contrastive = (cells[k] for k in texts)
+        (distance,) = [cells[k] or None for k in places["distance"]] or [None]
+        place = f"{name}:{number}"
+        contrasts.append(_contrast(place, kind, source, correct, contrastive, distance))
+    return contrasts
 
 
 def read_json(
@@ -90,9 +99,14 @@ def read_json(
     rows: list[tuple[Any, Any]] = []  # source and translation
     errors: list[tuple[int, int, Any, Any]] = []  # of which rows, type and distance
     try:
-        for sentence in json.loads(text):
+        sentences = json.loads(text)
+        if not isinstance(sentences, list):
+            raise TypeError(f"{type(sentences).__name__} instead of a list")
+        for sentence in sentences:
             correct = len(rows)
             rows.append((sentence["source"], sentence["reference"]))
+            if not isinstance(sentence["errors"], list):
+                raise TypeError("errors are no list")
             for error in sentence["errors"]:
                 errors.append((correct, len(rows), error["type"], error.get("distance")))
                 rows.append((sentence["source"], error["contrastive"]))
@@ -132,8 +146,6 @@ def _contrast(
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise UserError(f"{place}: a text has half of a character (a lone surrogate).") from None
-    try:
-        words = None if distance is None else int(distance)
-    except (ValueError, TypeError, OverflowError):
-        raise UserError(f"{place}: a distance is a number. Received: {distance!r}.") from None
-    return Contrast(*texts, words)
+    if distance is not None and not re.fullmatch("[0-9]{1,9}", str(distance)):
+        raise UserError(f"{place}: a distance is a number of words. Received: {distance!r}.")
+    return Contrast(*texts, None if distance is None else int(distance))

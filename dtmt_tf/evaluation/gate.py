@@ -23,7 +23,7 @@ class Gate(keras.Model):
     there. With two encoders g is a sigmoid and its complement, as in `layers.GatedSumFusion`. Gate
     and classifier start at zero, so the gate as the mean: what helps no validation sentence leaves
     no trace, where random weights would be fitted to the training sentences. Hao
-    et al. (2019), Section 5.3, join the representations of two encoders "via a gate", and do not
+    et al. (2019), Section 5.4, join the representations of two encoders "via a gate", and do not
     say how it is learnt or how widths are made equal.
 
     Args:

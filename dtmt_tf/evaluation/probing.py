@@ -19,9 +19,9 @@ from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing_tasks import ProbingTask
 
 CLASSIFIERS = ("logistic", "mlp")
-PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of squared weights, a sentence; SentEval's
+PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of squared weights, a sentence; SentEval's, and 0.1
 MOST_UPDATES = 500  # of L-BFGS
-EPOCHS, LEARNING_RATE = 100, 1e-2  # of a classifier with a hidden layer
+EPOCHS, BATCH, LEARNING_RATE = 100, 64, 1e-2  # of a classifier with a hidden layer
 
 Representations = Mapping[str, Sequence[np.ndarray]]  # by split: `[N, H]` by each encoder
 
@@ -52,11 +52,12 @@ class Classifier:
             if self.kind == "logistic":
                 model: Any = LogisticRegression(C=1 / (2 * penalty * count), max_iter=MOST_UPDATES)
             else:
+                batch = min(BATCH, count)
                 model = MLPClassifier(
                     (self.hidden,),
                     activation="logistic",
-                    alpha=2 * penalty * count,
-                    batch_size=min(64, count),
+                    alpha=2 * penalty * batch,  # scikit-learn divides it by the batch's sentences
+                    batch_size=batch,
                     learning_rate_init=LEARNING_RATE,
                     max_iter=EPOCHS,
                     tol=0,

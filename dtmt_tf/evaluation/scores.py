@@ -360,11 +360,12 @@ def _check_counts(
     what: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> None:
     """Raises `UserError` unless each reference has a line for each of one or more hypotheses."""
-    for stream in references:
+    for k, stream in enumerate(references, start=1):
         if len(hypotheses) != len(stream):
+            several = f", in references {k} of {len(references)}" if len(references) > 1 else ""
             raise UserError(
                 f"The {what} and the references should have the same number of lines. "
-                f"Received: {len(hypotheses)} and {len(stream)}."
+                f"Received: {len(hypotheses)} and {len(stream)}{several}."
             )
     if not hypotheses:
         raise UserError(f"There is nothing to score: the {what} and the references are empty.")

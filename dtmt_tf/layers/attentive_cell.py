@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from keras import ops
+
 from dtmt_tf.cells import AbstractRNNCell, Step
 from dtmt_tf.layers.additive_attention import AdditiveAttention
 
@@ -74,5 +76,7 @@ class AttentiveCell(AbstractRNNCell):
         h, *memory = states
         context, weights = self.attention(h, memory)
         output, (h,), inner = self.cell.evaluate(self.cell.project(context), masks, [h])
-        inner = {**self.joined([self.cell], [inner]), "attention": weights[:, 0, 0]}
+        # of one head, a row for each step of a sentence if all steps are evaluated at once
+        cut = ops.reshape(weights[:, 0], (-1, ops.shape(weights)[-1]))
+        inner = {**self.joined([self.cell], [inner]), "attention": cut}
         return Step(output, [h, *memory], inner)

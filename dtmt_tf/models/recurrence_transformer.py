@@ -89,7 +89,7 @@ class RecurrenceTransformer(Transformer):
     What the paper leaves open follows from its count of new parameters, see ARCHITECTURE.md: GRUs
     have no bias, reset the state before the product, and are as wide as the Transformer; both
     chains share an attention with one matrix for queries and one for keys; the feed-forward part is
-    as wide as both chains.
+    as wide as both chains. `training.word_dropout_rate` drops words of each encoder by itself.
 
     Args:
         config: Sizes and switches.
@@ -225,8 +225,9 @@ class RecurrenceTransformer(Transformer):
         config, largest = self.config, super().largest_tensors(sentences, length)
         if config.recurrence != "birnn":
             steps = config.recurrence_steps or length
-            rows = sentences * length + sentences * steps * (config.recurrence_layers - 1)
-            largest["recurrence, all steps"] = rows * steps * config.recurrence_dim
+            chains, above = DIRECTIONS[config.recurrence], config.recurrence_layers - 1
+            read = length * config.model_dim + above * steps * config.recurrence_dim
+            largest["recurrence, all steps"] = sentences * chains * steps * read
         return largest
 
     def depths(self) -> dict[str, list[Any]]:

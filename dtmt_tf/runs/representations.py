@@ -17,7 +17,7 @@ def represent(
 ) -> list[np.ndarray]:
     """Returns for each encoder the mean of its top states over each sentence, <eos> included.
 
-    Hao et al. (2019), "Modeling Recurrence for Transformer", Section 5.3 ("Linguistic Analyses").
+    Hao et al. (2019), "Modeling Recurrence for Transformer", Section 5.4 ("Linguistic Analyses").
 
     Args:
         run: The run.

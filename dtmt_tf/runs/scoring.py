@@ -33,22 +33,30 @@ Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and 
 ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
 
-def endpoints(run: Run, model: TranslationModel, limits: ExportConfig | None = None) -> Endpoints:
+def endpoints(
+    run: Run, model: TranslationModel, limits: ExportConfig | None = None, searches: bool = True
+) -> Endpoints:
     """Returns a run's model as functions of strings, by its present weights.
+
+    Args:
+        run: The run.
+        model: Its model.
+        limits: What requests may ask for.
+        searches: Whether it translates: only then dictionary and shortlist are made.
 
     Raises:
         UserError: If there is no `decoding.dictionary`, or it can not be read; see `shortlist`.
     """
     data, decoding = run.experiment.data, run.experiment.decoding
     dictionary = {}
-    if decoding.replace_unknown and decoding.dictionary:
+    if searches and decoding.replace_unknown and decoding.dictionary:
         place = run.task, run.data_dir, run.cache_dir
         dictionary = read_dictionary(find_file(decoding.dictionary, *place))
     return Endpoints(
         *(model, run.vocabulary, decoding, data.max_length, data.target_language),
         limits,
         dictionary,
-        shortlist(run) if decoding.shortlist else None,
+        shortlist(run) if searches and decoding.shortlist else None,
     )
 
 
@@ -82,7 +90,7 @@ def translate_function(run: Run, model: TranslationModel) -> Translate:
 
 def score_function(run: Run, model: TranslationModel) -> ScorePairs:
     """Returns pairs of texts -> log probability and number of sub-words of each."""
-    answers, texts = endpoints(run, model), tf.TensorSpec([None], tf.string)
+    answers, texts = endpoints(run, model, searches=False), tf.TensorSpec([None], tf.string)
     function = tf.function(answers.score, input_signature=[texts, texts])
 
     def scored(pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:

@@ -15,7 +15,7 @@ from dtmt_tf.runs.compared import all_settings, compared
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
-from dtmt_tf.runs.weights import check_beginning, take_weights
+from dtmt_tf.runs.weights import check_beginning, check_source, take_weights
 from dtmt_tf.training import (
     Limits,
     Outcome,
@@ -73,9 +73,7 @@ class Session:
             UserError: If another process has the folder, the run was begun with other settings,
                 memory does not suffice, or another worker is gone.
         """
-        source = self.run.init_from
-        if source and source.folder.resolve() == self.run.folder.resolve():
-            raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
+        check_source(self.run)
         if not self.chief:
             return self._guarded()
         with self.run.claimed():

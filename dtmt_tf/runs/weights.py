@@ -51,16 +51,18 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
     return run.checkpoints.average(steps), steps
 
 
-def check_beginning(run: Run) -> None:
-    """Checks that a run can begin with its `init_from`, or did.
+def check_source(run: Run) -> None:
+    """Checks that a run can begin with its `init_from`.
 
     Raises:
-        UserError: If that is an ensemble or cuts text in another way, or the run has begun with
-            other weights.
+        UserError: If that is the run itself or an ensemble, has no checkpoint, or cuts text in
+            another way.
     """
     source = run.init_from
     if not source:
         return
+    if source.folder.resolve() == run.folder.resolve():
+        raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
     if source.members:
         raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
     joint = source.experiment.data.joint_vocabulary
@@ -69,6 +71,19 @@ def check_beginning(run: Run) -> None:
             f"The sub-words of {source.folder} are used, which need --set "
             f"data.joint_vocabulary={str(joint).lower()}."
         )
+    if not run.checkpoints.steps():  # later on its weights are no longer needed
+        source.newest()
+
+
+def check_beginning(run: Run) -> None:
+    """Checks that a run did not begin with other weights than those of its `init_from`.
+
+    Raises:
+        UserError: If it did.
+    """
+    source = run.init_from
+    if not source:
+        return
     began = run.former_settings().get("init_from")
     if run.checkpoints.steps() and began != run.beginning():
         raise UserError(
@@ -96,12 +111,14 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
     theirs = {_without_kind(path): value for path, value in weights.items()}
     new, taken = [], 0
     for variable in model.trainable_variables:
-        value = theirs.get(_without_kind(variable.path))
+        value = theirs.pop(_without_kind(variable.path), None)
         if value is not None and value.shape == tuple(variable.shape):
             variable.assign(value)
             taken += 1
         else:
             new.append(variable.path)
+            if value is not None:
+                theirs[_without_kind(variable.path)] = value
     if not taken:
         raise UserError(
             f"No weight of {source.folder} has name and shape of one of this model. Its settings: "
@@ -115,6 +132,8 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         ", ".join(map(str, steps)),
         ", ".join(new) or "none",
     )
+    if theirs:
+        logger.warning("No place in this model, or another shape: %s", ", ".join(sorted(theirs)))
     return new
 
 

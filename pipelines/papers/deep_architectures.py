@@ -178,7 +178,7 @@ TABLES: dict[str, Table] = {
 }
 FIGURES: dict[str, Table] = {
     "5": Table(
-        "Accuracy of subject-verb agreement by distance",
+        "Accuracy of subject-verb agreement by words",
         {
             "baseline": ("shallow GRU", None),
             "alternating4_gru4": ("stacked GRU", None),

@@ -19,13 +19,19 @@ TRANSFORMER = (
     *("training.learning_rate=2.5e-4", "training.embedding_dropout_rate=0.1"),
     *("training.output_dropout_rate=0", "training.candidate_dropout_rate=0.1"),
 )
-VASWANI = tuple(
-    f"training.{name}={as_override(getattr(TASKS['wmt14_ende_big'].training, name))}"
-    for name in (
+
+
+def _as_vaswani(task: str) -> Settings:
+    """Returns rates and dropouts of a task of the Transformer's own."""
+    names = (
         *("schedule", "peak_learning_rate", "warmup_updates", "adam_beta_2", "adam_epsilon"),
         *("clip_norm", "embedding_dropout_rate", "output_dropout_rate", "candidate_dropout_rate"),
     )
-)
+    training = TASKS[task].training
+    return tuple(f"training.{name}={as_override(getattr(training, name))}" for name in names)
+
+
+BASE, VASWANI = _as_vaswani("wmt14_ende_base"), _as_vaswani("wmt14_ende_big")
 # What a task's rows train with, where its recommended settings have moved on since their first run.
 SHARED: dict[str, Settings] = {
     "multi30k_ende": (

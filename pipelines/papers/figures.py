@@ -36,7 +36,7 @@ def contrast_table(table: Table, group: Sequence[Record]) -> str:
         )
     if not rows:
         return NOTHING
-    words = markdown(("words", *names), rows)
+    words = markdown((words_of(table, group), *names), rows)
     return "\n\n".join((rows_table(table, group), words, errors_table(table, group)))
 
 
@@ -63,15 +63,33 @@ def accuracy_cell(accuracy: Accuracy) -> str:
     return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
 
 
+def words_of(table: Table, group: Sequence[Record]) -> str:
+    """Returns what the words of a figure's bins are: the distance, or the verb's position."""
+    measure = _measure(table, group)
+    return f"{measure}, words" if measure else "words"
+
+
+def _measure(table: Table, group: Sequence[Record]) -> str:
+    """Returns the first result's."""
+    rows = (run for _, _, runs in labelled(table, group) for run in runs)
+    return next((str(run["contrast_measure"]) for run in rows if "contrast_measure" in run), "")
+
+
 def contrast_curves(
     table: Table, group: Sequence[Record]
 ) -> tuple[list[str], dict[str, dict[str, tuple[int, int]]]]:
-    """Returns the bins, and those right and all of each row by bin, added up over seeds."""
+    """Returns the bins, and those right and all of each row by bin, added up over seeds.
+
+    Words of distance and words of position are not added up: results of another measure than the
+    first one's are left out.
+    """
     curves: dict[str, dict[str, tuple[int, int]]] = {}
+    measure = _measure(table, group)
     for label, _, runs in labelled(table, group):
         found: dict[str, tuple[int, int]] = {}
         for bins in (b for run in runs for kind, b in run.get("contrast", {}).items()
-                     if kind.startswith(table.contrast)):  # fmt: skip
+                     if kind.startswith(table.contrast)
+                     and run.get("contrast_measure", "") == measure):  # fmt: skip
             for name, (right, pairs) in bins.items():
                 before = found.get(name, (0, 0))
                 found[name] = before[0] + right, before[1] + pairs

@@ -72,7 +72,9 @@ TABLES: dict[str, Table] = {
         (("lau_4_4", "lau_4_4-posunk"),),
         lists_all=True,
     ),
-    "3": Table("English-French", {"lau_4_4": ("DeepLAU", 35.1)}, lists_all=True),
+    "3": Table(
+        "English-French", {"lau_4_4": ("DeepLAU", 35.1)}, lists_all=True, task="multi30k_enfr_tok"
+    ),
     "4": Table(
         "Depth, width and connections",
         {

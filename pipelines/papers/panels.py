@@ -229,7 +229,8 @@ def contrast_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
                      for k, name in enumerate(names) if name in found])
         for label, found in curves.items()
     ]  # fmt: skip
-    return Panel(title, "words", "accuracy, %", lines, dict(enumerate(names)), "best")
+    words = figures.words_of(table, group)
+    return Panel(title, words, "accuracy, %", lines, dict(enumerate(names)), "best")
 
 
 def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:

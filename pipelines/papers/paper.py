@@ -42,6 +42,7 @@ class Table:
         axis: Of a figure: what the labels of the rows are, whose BLEU it shows. Without either, a
             figure shows BLEU by length of sentences.
         lists_all: Whether rows without a result are shown, as not run.
+        task: The one that it is of, if that is not the paper's.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Table:
     axis: str = ""
     bounds: tuple[int, ...] = ()
     lists_all: bool = False
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Paper:
         shared: What the rows train with by task, where the task recommends something else.
         prefix: How the names of its runs begin.
         document: The page of the repository that holds its tables.
+        elsewhere: What makes tables that have no rows, by number.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Paper:
     shared: Mapping[str, Settings] = field(default_factory=dict)
     prefix: str = ""
     document: str = "RESULTS.md"
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def family(self) -> str:

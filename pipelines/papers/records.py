@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 RECORDS = Path(__file__).resolve().parents[1] / "results"
 BENCHMARK, PROBES = "benchmark-", "probing-"  # how the names begin of what is of no run
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
+
+logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 OLDEST = "dtmt"  # the paper of rows that were recorded when there was one
@@ -53,6 +57,12 @@ def settings_hash(experiment: Experiment) -> str:
     chosen = {key: v for key, v in settings(experiment).items() if v != defaults[key]}
     named = [experiment.task, type(experiment.model).__name__, chosen]
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def sizes(experiment: Experiment) -> list[int]:
+    """Returns the widths of a model; weights fit into one of other depths, not of other widths."""
+    names = "embedding_dim", "units", "model_dim", "filter_dim"
+    return [getattr(experiment.model, name, 0) for name in names]
 
 
 def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None) -> Record:
@@ -147,21 +157,44 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     }
 
 
-def contrast(run: Run, sets: Sequence[Path]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Returns those right and all contrasts of each type of error of some sets, by words."""
+def copy_run(trained: Path, run: Run) -> None:
+    """Gives a run the weights of a finished one, unless it has them; its settings are its own."""
+    if not run.folder.exists():
+        partial = run.folder.with_name(f"{run.folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        beside = shutil.ignore_patterns("events.*", "[0-9]*", ".lock")  # exports, too
+        shutil.copytree(trained, partial, ignore=beside)
+        partial.rename(run.folder)
+    with run.claimed():
+        run.write_settings(trained=True)
+
+
+def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
+    """Returns what a record has of contrasts whose source is in none of the training pairs.
+
+    `contrast`: those right and all of each type of error, by words; `contrast_measure`: whether
+    words are of distance or position, one for all types.
+    """
     from dtmt_tf.decoding import score_pairs
     from dtmt_tf.evaluation.contrast import accuracies
     from dtmt_tf.runs import best_model, score_function
 
-    contrasts = [each for path in sets for each in read_set(path)]
+    given = [each for path in sets for each in read_set(path)]
+    trained = {source.strip() for source in run.corpus.lines("train")[0]}
+    contrasts = [each for each in given if each.source.strip() not in trained]
+    logger.info("%s of %s contrasts have a source that was trained on, and are left out.",
+                f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
+    known = all(each.distance is not None for each in contrasts)
+    by = "distance" if known else "position"
     sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
     score = score_function(run, best_model(run)[0])
     found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
-    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)))
-    return {
+    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)), by)
+    bins = {
         kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
         for kind, of in kinds.items()
     }
+    return {"contrast": bins, "contrast_measure": by}
 
 
 def _sentences(run: Run, part: str) -> dict[str, str]:

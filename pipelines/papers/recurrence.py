@@ -15,19 +15,19 @@ from pipelines.papers.paper import Paper, Row, Settings, Table
 FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     "transformer": {
         "small": ("transformer_tiny", dtmt.TRANSFORMER),
-        "paper": ("transformer_base", ()),
+        "paper": ("transformer_base", dtmt.BASE),
     },
     "recurrence": {
         "small": ("transformer_tiny_biarn", dtmt.TRANSFORMER),
-        "paper": ("transformer_base_biarn", ()),
+        "paper": ("transformer_base_biarn", dtmt.BASE),
     },
     "big": {
         "small": ("transformer_tiny", (*dtmt.TRANSFORMER, "model.filter_dim=1728")),
-        "paper": ("transformer_big", ()),
+        "paper": ("transformer_big", dtmt.VASWANI),
     },
     "big_recurrence": {
         "small": ("transformer_tiny_biarn", (*dtmt.TRANSFORMER, "model.filter_dim=1728")),
-        "paper": ("transformer_big_biarn", ()),
+        "paper": ("transformer_big_biarn", dtmt.VASWANI),
     },
 }
 BASE = 27.31  # the paper's Transformer
@@ -151,4 +151,5 @@ PAPER = Paper(
     shared=deep_architectures.SHARED,
     prefix="recurrence-",
     document="FAMILY.md",
+    elsewhere={"5": "dtmt probe reads trained runs for it, see SCALE.md"},
 )

@@ -67,8 +67,7 @@ def _add(args: argparse.Namespace, folder: Path) -> None:
     known = records.read_record(path) if path.exists() else {}
     records.check_same(path, known, run)
     record = records.make_record(run, known.get("row", ""), known.get("series"))
-    if "contrast" in known:  # of sets that are not named here
-        record["contrast"] = known["contrast"]
+    record |= {name: known[name] for name in known if name.startswith("contrast")}  # sets elsewhere
     write_json(path, record)
     print(f"Record: {path}")
 

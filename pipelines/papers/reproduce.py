@@ -63,7 +63,8 @@ def command() -> int:
     """Prints the plan, or runs the missing rows and rewrites the tables."""
     args = _parser().parse_args()
     paper = PAPERS[args.paper]
-    args.task = args.task or paper.task
+    of = {paper.tables[name].task for name in args.table if name in paper.tables}
+    args.task = args.task or (of.pop() if len(of) == 1 else "") or paper.task
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     if args.preset not in paper.presets:
@@ -86,6 +87,12 @@ def command() -> int:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
+    first = _job(args, args.begin_with, 1) if args.begin_with else jobs[0]
+    for job in jobs if args.begin_with else []:
+        if records.sizes(job.experiment) != records.sizes(first.experiment):
+            raise UserError(
+                f"{job.row} has other sizes than {first.row}; leave it out with --rows."
+            )
     shared = series(args)
     if args.plan:
         print(
@@ -167,7 +174,7 @@ def _parser() -> Parser:
                       help=f"one of {', '.join(TASKS)} (default: the paper's)")  # fmt: skip
     presets = dict.fromkeys(name for paper in PAPERS.values() for name in paper.presets)
     what.add_argument("--preset", default="small", choices=presets,
-                      help="small: 256 units; paper: 1024 (default: %(default)s)")  # fmt: skip
+                      help="small: 256 units; paper: as there (default: %(default)s)")  # fmt: skip
     budget = parser.add_argument_group("budget, the same for all rows")
     budget.add_argument("--max-steps", type=_positive, metavar="N",
                         help="updates (default: what the task's rows share); decay\n"
@@ -206,7 +213,9 @@ def _rows(args: argparse.Namespace) -> list[str]:
     for kind, name, there in asked:
         if name not in there:
             raise UserError(
-                f"{paper.name} has no {kind} {name} here. Choose from {', '.join(there) or 'none'}."
+                f"{paper.name} has no {kind} {name} here"
+                + (f": {paper.elsewhere[name]}. " if name in paper.elsewhere else ". ")
+                + f"Choose from {', '.join(there) or 'none'}."
             )
     tables = [there[name] for _, name, there in asked]
     if not tables:
@@ -375,18 +384,16 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
 
     job = _job(args, row, seed, timed=True)
     places = common.data_dir(args), common.cache_dir()
+    begins, folder = _beginning(args, seed), args.output_dir / args.task / job.name
+    run = Run(job.experiment, folder, *places, job.origins,
+              init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
     if trained := PAPERS[args.paper].rows[row].weights_of:
-        run = Run(job.experiment, _finished(args, trained, seed), *places, job.origins)
-    else:
-        begins = _beginning(args, seed)
-        run = Run(job.experiment, args.output_dir / args.task / job.name, *places, job.origins,
-                  init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
-        outcome = Session(run).train()
-        if outcome.exit_code:
-            return outcome.exit_code
-    record = {**records.make_record(run, row, shared), "name": job.name}
+        records.copy_run(_finished(args, trained, seed), run)
+    elif code := Session(run).train().exit_code:
+        return code
+    record = records.make_record(run, row, shared)
     if args.contrast:
-        record["contrast"] = records.contrast(run, args.contrast)
+        record |= records.contrast(run, args.contrast)
     write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))

@@ -120,10 +120,15 @@ def test_prepared_text_is_scored_in_place_of_the_sets(models, sets, tmp_path, ca
         (["FIRST"], "named twice"),
         (["--json", "FIRST"], "--json would write over"),
         (["--plot", "FIRST.svg", "FIRST.svg"], "--plot would write over"),
+        (["--json", "a", "--scores", "a"], "--json and --scores both name a"),
+        (["--saved-model", "GOOD", "--saved-model", "typo"], "typo holds no exported model"),
+        (["--saved-model", "GOOD", "--saved-model", "GOOD"], "good is named twice"),
+        (["--saved-model", "GOOD", "--task", "cldr_ende"], "both name a model"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_scored(sets, options, text):
-    names = {"FIRST": str(sets[0]), "SECOND": str(sets[1]), "FIRST.svg": str(sets[0]) + ".svg"}
+def test_mistakes_are_told_before_anything_is_scored(models, sets, options, text):
+    names = {"GOOD": str(models / "good")}
+    names |= {"FIRST": str(sets[0]), "SECOND": str(sets[1]), "FIRST.svg": str(sets[0]) + ".svg"}
     with pytest.raises(UserError) as error:
         command([*(names.get(option, option) for option in options), str(sets[0])])
     assert text in str(error.value)
@@ -131,5 +136,6 @@ def test_mistakes_are_told_before_anything_is_scored(sets, options, text):
 
 def test_a_set_without_pairs_is_nothing_to_score(tmp_path):
     (tmp_path / "empty.tsv").write_text(TABLE)
+    (tmp_path / "saved_model.pb").touch()
     with pytest.raises(UserError, match="nothing to score"):
         command([str(tmp_path / "empty.tsv"), "--saved-model", str(tmp_path)])

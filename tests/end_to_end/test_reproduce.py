@@ -181,8 +181,8 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     )
     shown = {"rows": {**paper.rows, "wide": row}, "tables": {**paper.tables, "3": table}}
     monkeypatch.setitem(PAPERS, "dtmt", dataclasses.replace(paper, **shown))
-    monkeypatch.setattr(dtmt_tf.runs, "Session", None)  # nothing is trained
     monkeypatch.setattr(reproduce, "_in_process", lambda work: reproduce._train(*work.args))
+    monkeypatch.setattr(dtmt_tf.runs, "Session", None)  # nothing is trained
     for name in ("models", "records"):
         shutil.copytree(folder / name, tmp_path / name)
     shutil.copy(folder / "RESULTS.md", tmp_path)
@@ -195,6 +195,11 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     assert (wide["row"], wide["beam_size"], narrow["beam_size"]) == ("wide", 3, 1)
     assert wide["series"] == narrow["series"] and wide["settings_hash"] != narrow["settings_hash"]
     assert wide["seconds_in_updates"] == narrow["seconds_in_updates"]
+    opened = Run.open(tmp_path / "models" / "custom" / wide["name"], None, tmp_path)
+    assert opened.experiment.decoding.beam_size == 3
+    (trained,) = (tmp_path / "models" / "custom").glob("gru0-*")
+    kept = json.loads((trained / "train" / "scores.json").read_text())
+    assert kept["test"]["decoding"]["beam_size"] == 1
     shutil.rmtree(tmp_path / "models")
     (tmp_path / "records" / f"custom-{wide['name']}.json").unlink()
     refused = here("reproduce", *arguments, *places, "--rows", "wide")

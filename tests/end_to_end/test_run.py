@@ -137,7 +137,9 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
         found += json.loads(out.read_text()).values()
     assert found[0] == found[1]
     opened = Run.open(workshop.run_folder, None, workshop.folder)
-    (bins,) = records.contrast(opened, [table]).values()
+    found_in_record = records.contrast(opened, [table])
+    assert found_in_record["contrast_measure"] == "position"
+    (bins,) = found_in_record["contrast"].values()
     shown = found[0]["digit"]["by_position"]
     assert bins == {
         name: (both["log_probability"]["correct"], both["pairs"]) for name, both in shown.items()

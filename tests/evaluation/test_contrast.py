@@ -80,6 +80,9 @@ def test_distances_are_binned_and_the_last_bin_is_open():
         "12-15": (1, 1),
         "16+": (1, 2),
     }
+    five_wide = accuracies(rows, [RIGHT] * 6, width=5)["k"].bins
+    sizes = {name: both.summed.total for name, both in five_wide.items()}
+    assert sizes == {"0-4": 3, "15": 1, "16+": 2}
     one_wide = accuracies(rows, [RIGHT] * 6, width=1)["k"].bins
     assert list(one_wide) == ["0", "3", "4", "15", "16+"]
 
@@ -122,6 +125,8 @@ def test_a_table_has_its_columns_in_any_order_and_more():
         (["set\tsource\tcorrect"], "begins with contrastive"),
         ([HEAD, "a\tb"], "a.tsv:2: 2 columns; the first line has 7"),
         (["set\tsource\tcorrect\tcontrastive\tdistance", "k\ta\tb\tc\tfar"], "a.tsv:2.*'far'"),
+        (["set\tsource\tcorrect\tcontrastive\tdistance", "k\ta\tb\tc\t-3"], "a.tsv:2.*'-3'"),
+        (["set\tsource_de\tsource_en\tcorrect\tcontrastive"], "source: source_de, source_en"),
     ],
 )
 def test_a_faulty_table_is_told_with_its_line(table, text):
@@ -155,8 +160,9 @@ def test_prepared_text_stands_for_that_of_the_json():
 
 @pytest.mark.parametrize(
     "content",
-    [b"{", b"7", b'{"a": 1}', b"[7]", b'[{"source": "a"}]', b"\xff", b"[" * 100_000,
-     b'[{"source": "a", "reference": "b", "errors": [{"type": "k"}]}]'],
+    [b"{", b"7", b'{"a": 1}', b"{}", b'""', b"[7]", b'[{"source": "a"}]', b"\xff", b"[" * 100_000,
+     b'[{"source": "a", "reference": "b", "errors": [{"type": "k"}]}]',
+     b'[{"source": "a", "reference": "b", "errors": {}}]'],
     ids=lambda content: content[:20].decode("latin1"),
 )  # fmt: skip
 def test_other_json_is_told(content):
@@ -171,6 +177,8 @@ def test_other_json_is_told(content):
         ("a", {"type": "a\tb\x1b[2J"}, "the type 'a.*' has characters that can not be shown"),
         ("a", {"contrastive": "\ud800"}, "a text has half of a character"),
         ("a", {"distance": float("inf")}, "a distance is a number"),
+        ("a", {"distance": 3.9}, "a distance is a number"),
+        ("a", {"distance": True}, "a distance is a number"),
     ],
 )
 def test_values_of_the_wrong_kind_are_told(source, error, message):

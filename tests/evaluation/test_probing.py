@@ -97,6 +97,14 @@ def test_a_hidden_layer_finds_what_no_plane_divides(rng):
     assert plane.control is None and plane.selectivity is None
 
 
+def test_a_hidden_layers_penalty_is_of_a_sentence_however_many_there_are(rng):
+    inputs = rng.normal(size=[4000, 2]).astype(np.float32)
+    labels = (abs(inputs[:, 0]) > 0.7).astype(int)  # what no plane divides
+    for penalty in (1e-5, 1e-3):
+        model = Classifier("mlp", hidden=8).fit(inputs, labels, penalty)
+        assert (model.predict(inputs) == labels).mean() > 0.9, penalty
+
+
 def test_a_classifier_that_remembers_is_not_selective(rng):
     task, representations = made_up(rng, in_first, (300,))  # wider than there are sentences
     found = probe(task, representations, Classifier(), control=True)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import FUSIONS, SeedStream
+from dtmt_tf.layers import FUSIONS, SeedStream, watching
 from dtmt_tf.models import MODELS, RecurrenceTransformerConfig, TransformerConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models import test_transformer as plain
@@ -272,8 +272,22 @@ def test_depths_parts_and_memory_name_what_is_new():
     assert {"recurrence/layer_1", "recurrence/layer_2"} < set(model.depths())
     assert list(model.modules())[:2] == ["recurrence encoder", "fusion"]
     largest = model.largest_tensors(10, 20)["recurrence, all steps"]
-    assert largest == 10 * 8 * (20 + 8) * 12
+    assert largest == 10 * 8 * (20 * 12 + 8 * 24)  # above, both chains read both
     assert "recurrence, all steps" not in make_model("birnn, three layers").largest_tensors(1, 1)
+
+
+def test_what_each_step_of_arn_attends_to_can_be_watched():
+    model = make_model("biarn, two layers, all")
+    ids = np.array([[5, 6, 7, 1], [5, 1, 0, 0]])
+    with watching() as seen:
+        model.recur(ids)
+    first, *_, last = seen
+    steps = model.config.recurrence_steps
+    assert first.inner["attention"].shape == (2, steps, 4)
+    assert last.inner["attention"].shape == (2, steps, steps)
+    for each in seen:
+        np.testing.assert_allclose(np.sum(each.inner["attention"], -1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(first.inner["attention"][1, :, 2:], 0)  # padding
 
 
 @pytest.mark.parametrize(

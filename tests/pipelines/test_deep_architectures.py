@@ -98,19 +98,20 @@ def test_rows_with_a_result_show_the_least_cross_entropy_over_seeds():
     assert "+0.83" in compared and "not judged by one seed" in compared
 
 
+MEASURE = {"contrast_measure": "position"}
 CONTRAST = {"subj_verb_agreement.mt": {"0-3": (9, 10), "16+": (1, 4)}, "np": {"0-3": (0, 50)}}
 
 
 def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
     other = {"subj_verb_agreement.mt": {"0-3": (5, 10), "4-7": (2, 2)}}
     found = [
-        of_row("baseline", seed=1, contrast=CONTRAST),
-        of_row("baseline", seed=2, contrast=other),
-        of_row("bideep4x2", contrast=other),
+        of_row("baseline", seed=1, contrast=CONTRAST, **MEASURE),
+        of_row("baseline", seed=2, contrast=other, **MEASURE),
+        of_row("bideep4x2", contrast=other, **MEASURE),
         of_row("transition4_8"),
     ]
     text = report.sections(found, "FAMILY.md")["deep_architectures figure 5"]
-    assert cells(text, "words") == ["words", "0-3", "4-7", "16+"]
+    assert cells(text, "position, words") == ["position, words", "0-3", "4-7", "16+"]
     assert cells(text, "shallow GRU", "1,234,567")[3] == "2"  # seeds, and their BLEU
     assert cells(text, "shallow GRU", "70.0 (20)")[2:] == ["100.0 (2)", "25.0 (4)"]
     assert cells(text, "BiDeep GRU, depth 4 x 2", "50.0 (10)")[2:] == ["100.0 (2)", ""]
@@ -125,7 +126,10 @@ def test_figure_5_shows_accuracy_by_words_added_up_over_seeds():
         ("shallow GRU", [(0, 70.0), (1, 100.0), (2, 25.0)]),
         ("BiDeep GRU, depth 4 x 2", [(0, 50.0), (1, 100.0)]),
     ]
-    assert panel.ticks == {0: "0-3", 1: "4-7", 2: "16+"}
+    assert panel.ticks == {0: "0-3", 1: "4-7", 2: "16+"} and panel.x == "position, words"
+    by_distance = of_row("bideep2x2", contrast=other, contrast_measure="distance")
+    _, curves = figures.contrast_curves(FIGURES["5"], [*found, by_distance])
+    assert list(curves) == ["shallow GRU", "BiDeep GRU, depth 4 x 2"]
 
 
 def test_a_figure_without_scored_sets_is_not_run():

@@ -46,6 +46,35 @@ def test_every_row_stands_in_a_table_and_every_pair_has_its_rows(name):
         assert len({label for label, _ in table.rows.values()}) == len(table.rows)
 
 
+def _training(row):
+    return experiment(recurrence.PAPER, row, "paper", "wmt14_ende").training
+
+
+def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeypatch, capsys):
+    series = {"paper": "lau", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
+    german, french = (record("lau_4_4", series=series) | {"task": task}
+                      for task in ("multi30k_ende_tok", "multi30k_enfr_tok"))  # fmt: skip
+    assert "not run" in report.sections([german], "FAMILY.md")["lau table 3"]
+    assert "not run" not in report.sections([french], "FAMILY.md")["lau table 3"]
+    monkeypatch.setattr(reproduce.costs, "show", lambda *_: None)
+    monkeypatch.setattr("sys.argv", "reproduce.py lau --table 3 --plan".split())
+    assert reproduce.command() == 0
+    assert "multi30k_enfr_tok, preset small" in capsys.readouterr().out
+
+
+def test_a_table_that_is_made_elsewhere_says_so(monkeypatch):
+    monkeypatch.setattr("sys.argv", "reproduce.py recurrence --table 5".split())
+    with pytest.raises(UserError, match="no table 5 here: dtmt probe .*Choose from 1, 2, 3, 4"):
+        reproduce.command()
+
+
+def test_a_larger_row_does_not_begin_with_a_smaller_ones_weights(monkeypatch):
+    command = "reproduce.py recurrence --table 3 --begin-with base --rows base biarn1 big_biarn1"
+    monkeypatch.setattr("sys.argv", command.split())
+    with pytest.raises(UserError, match="big_biarn1 has other sizes than base; leave it out"):
+        reproduce.command()
+
+
 def test_rows_of_hao_et_al_are_their_presets():
     for row, preset in PRESETS.items():
         found = experiment(recurrence.PAPER, row, "paper", "wmt14_ende").model
@@ -53,6 +82,10 @@ def test_rows_of_hao_et_al_are_their_presets():
         if row == "columns":  # its only difference is a setting that columns do not read
             expected = dataclasses.replace(expected, fusion_layers=found.fusion_layers)
         assert found == expected, row
+        size = "big" if row.startswith("big") else "base"
+        theirs, ours = TASKS[f"wmt14_ende_{size}"].training, _training(row)
+        for name in ("schedule", "peak_learning_rate", "adam_beta_2", "embedding_dropout_rate"):
+            assert getattr(ours, name) == getattr(theirs, name), (row, name)
     for row, steps in STEPS.items():
         found = experiment(recurrence.PAPER, row).model
         assert (found.recurrence, found.recurrence_layers) == ("biarn", 1)

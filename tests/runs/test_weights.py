@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import with_overrides
 from dtmt_tf.runs import Run, Session
-from dtmt_tf.runs.weights import best_weights, check_beginning, take_weights
+from dtmt_tf.runs.weights import best_weights, check_beginning, check_source, take_weights
 from dtmt_tf.training import make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
 
@@ -72,8 +73,10 @@ def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
     assert "weights are those of" in caplog.text and "New are: none" in caplog.text
     assert run.vocabulary.fingerprint == source.vocabulary.fingerprint
     first, *_ = run.newest().history
-    newest = source.newest()
-    assert first["loss"] < 2.5 < newest.history[0]["loss"] + 3  # fresh weights begin above 3
+    fresh = dataclasses.replace(run.experiment)
+    anew = Run(fresh, run.folder.parent / "anew", run.data_dir, run.cache_dir)
+    assert Session(anew, strategy).train().exit_code == 0
+    assert first["loss"] < anew.newest().history[0]["loss"] - 1
     noted = json.loads((run.work / "experiment.json").read_text())["init_from"]
     assert noted == {"run": "custom/older"}
 
@@ -94,10 +97,23 @@ def test_what_can_not_be_begun_with_is_refused(source):
         check_beginning(beginner(moved, "older"))
     apart = beginner(source, "apart", "data.joint_vocabulary=false", "model.tied_embeddings=target")
     with pytest.raises(UserError, match="data.joint_vocabulary=true"):
-        check_beginning(apart)
+        check_source(apart)
     with pytest.raises(UserError, match="can not begin with itself"):
         Session(beginner(source, "older"), make_strategy(False, ["CPU:0"])).train(restart=True)
     assert source.checkpoints.steps() == [331]
-    source.members = [moved]
+    untrained = beginner(source, "untrained")
+    with pytest.raises(UserError, match="untrained.*holds no checkpoint"):
+        check_source(beginner(untrained, "later"))
+    moved.init_from, source.members = source, [moved]
     with pytest.raises(UserError, match="is an ensemble"):
-        check_beginning(beginner(source, "united"))
+        Session(moved, make_strategy(False, ["CPU:0"])).train(restart=True)
+    assert moved.checkpoints.steps() == [331]  # what is refused removes nothing
+
+
+def test_what_finds_no_place_is_told(source, caplog):
+    deeper = beginner(source, "narrow", "model.decoder_depth=0")
+    take_weights(deeper.build_model(), source)
+    assert re.search("No place in this model, or another shape: .*tgru", caplog.text)
+    caplog.clear()
+    take_weights(beginner(source, "again").build_model(), source)
+    assert "No place" not in caplog.text
