@@ -5,8 +5,8 @@ as the rows with "PosUnk" do, evaluate or export with --set decoding.replace_unk
 decoding.dictionary=FILE if you have one. Their last row of Table 2 is `dtmt ensemble` of eight.
 
 Otherwise than there, how many validations without a better score halve the clipping norm, 5, and
-how far they are apart are ours; they say "until the BLEU score does not change much". Words are counted in at most a million lines;
-test sentences of more than 80 words are translated in parts.
+how far they are apart are ours; they say "until the BLEU score does not change much". Words are
+counted in at most a million lines. Test sentences of more than 80 words are translated in parts.
 
 How the scores of NIST are made is told in `tasks/nist_zhen.py`. Those of WMT14 are multi-bleu on
 tokenised text, with case.
