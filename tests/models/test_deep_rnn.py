@@ -127,7 +127,7 @@ def test_logits_equal_the_twin(form):
     assert relative_error(model(SOURCE, TARGET)[REAL], expected[REAL]) <= 1e-5
 
 
-@pytest.mark.parametrize("form", ["no norm in a stack", "bideep", "cgru", "mixed"])
+@every_form
 def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_policy, form):
     dtype_policy("float64")
     model = make_model(form)
