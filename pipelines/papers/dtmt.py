@@ -96,6 +96,25 @@ ROWS: dict[str, Row] = {
     "transformer-same_time": Row((), "transformer", time_of="lgru4", speed_of="transformer"),
 }
 
+WMT14 = {  # English-German and English-French
+    "transformer": ("Transformer (Big)", 28.40, 41.00),
+    "gru0": ("ShallowRNMT", 25.66, 39.28),
+    "lgru1": ("DTMT#1", 27.92, 40.75),
+    "lgru4": ("DTMT#4", 28.70, 42.02),
+}
+
+
+def _wmt14(column: int, task: str) -> Table:
+    """Returns one language of Table 2."""
+    return Table(
+        f"Systems on {TASKS[task].description.partition(',')[0]}",
+        {row: (cells[0], cells[column]) for row, cells in WMT14.items()},  # type: ignore[misc]
+        (("gru0", "lgru1"), ("lgru1", "lgru4"), ("transformer", "lgru4")),
+        lists_all=True,
+        task=task,
+    )
+
+
 TABLES: dict[str, Table] = {
     "1": Table(
         "DTMT and the Transformer",
@@ -114,6 +133,8 @@ TABLES: dict[str, Table] = {
             ("transformer-same_time", "lgru4"),
         ),
     ),
+    "2": _wmt14(1, "wmt14_ende"),
+    "2-french": _wmt14(2, "wmt14_enfr"),
     "3": Table(
         "Cells at three depths",
         {
