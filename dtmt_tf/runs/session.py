@@ -73,7 +73,7 @@ class Session:
             UserError: If another process has the folder, the run was begun with other settings,
                 memory does not suffice, or another worker is gone.
         """
-        check_source(self.run)
+        check_source(self.run, restart)
         if not self.chief:
             return self._guarded()
         with self.run.claimed():

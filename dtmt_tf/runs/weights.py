@@ -51,8 +51,12 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
     return run.checkpoints.average(steps), steps
 
 
-def check_source(run: Run) -> None:
+def check_source(run: Run, restart: bool = False) -> None:
     """Checks that a run can begin with its `init_from`.
+
+    Args:
+        run: The run.
+        restart: Whether it begins anew, though it has checkpoints.
 
     Raises:
         UserError: If that is the run itself or an ensemble, has no checkpoint, or cuts text in
@@ -71,7 +75,7 @@ def check_source(run: Run) -> None:
             f"The sub-words of {source.folder} are used, which need --set "
             f"data.joint_vocabulary={str(joint).lower()}."
         )
-    if not run.checkpoints.steps():  # later on its weights are no longer needed
+    if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()
 
 

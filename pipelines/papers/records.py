@@ -174,6 +174,9 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
 
     `contrast`: those right and all of each type of error, by words; `contrast_measure`: whether
     words are of distance or position, one for all types.
+
+    Raises:
+        UserError: If there is none.
     """
     from dtmt_tf.decoding import score_pairs
     from dtmt_tf.evaluation.contrast import accuracies
@@ -184,6 +187,8 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
     contrasts = [each for each in given if each.source.strip() not in trained]
     logger.info("%s of %s contrasts have a source that was trained on, and are left out.",
                 f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
+    if not contrasts:
+        raise UserError(f"No contrast is left: {run.folder} was trained on all of their sources.")
     known = all(each.distance is not None for each in contrasts)
     by = "distance" if known else "position"
     sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]

@@ -104,6 +104,9 @@ def test_what_can_not_be_begun_with_is_refused(source):
     untrained = beginner(source, "untrained")
     with pytest.raises(UserError, match="untrained.*holds no checkpoint"):
         check_source(beginner(untrained, "later"))
+    moved.init_from = untrained
+    with pytest.raises(UserError, match="untrained.*holds no checkpoint"):
+        Session(moved, make_strategy(False, ["CPU:0"])).train(restart=True)
     moved.init_from, source.members = source, [moved]
     with pytest.raises(UserError, match="is an ensemble"):
         Session(moved, make_strategy(False, ["CPU:0"])).train(restart=True)
