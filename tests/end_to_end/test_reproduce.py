@@ -254,7 +254,7 @@ def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, t
     [
         ([], ["PAPER"]),
         (["dtmt"], ["--table 3"]),
-        (["dtmt", "--table", "2"], ["dtmt has no table 2", "1, 3, 4"]),
+        (["dtmt", "--table", "7"], ["dtmt has no table 7", "1, 2, 2-french, 3, 4"]),
         (["dtmt", "--table", "3", "--rows", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
         (["dtmt", "--table", "3", "--task", "wmt15"], ["Unknown task 'wmt15'", "wmt14_ende"]),
         (["dtmt", "--table", "3", "--begin-with", "gru9"], ["Unknown row 'gru9'", "lgru4"]),
