@@ -21,10 +21,10 @@ class Gate(keras.Model):
 
     P_i is a matrix where r_i is wider than the narrowest, which gives the width; else nothing is
     there. With two encoders g is a sigmoid and its complement, as in `layers.GatedSumFusion`. Gate
-    and classifier start at zero, so the gate as the mean: what helps no validation sentence leaves
-    no trace, where random weights would be fitted to the training sentences. Hao
-    et al. (2019), Section 5.4, join the representations of two encoders "via a gate", and do not
-    say how it is learnt or how widths are made equal.
+    and classifier start at zero, so r starts as the mean of what is joined, and stays it where
+    nothing helps on validation sentences; random first weights would remember training sentences.
+    Hao et al. (2019), Section 5.4, join the representations of two encoders "via a gate", and do
+    not say how it is learnt or how widths are made equal.
 
     Args:
         widths: Width of each representation.

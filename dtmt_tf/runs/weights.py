@@ -113,16 +113,15 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
     """
     weights, steps = best_weights(source)
     theirs = {_without_kind(path): value for path, value in weights.items()}
-    new, taken = [], 0
+    new, taken = [], set()
     for variable in model.trainable_variables:
-        value = theirs.pop(_without_kind(variable.path), None)
+        name = _without_kind(variable.path)
+        value = theirs.get(name)
         if value is not None and value.shape == tuple(variable.shape):
             variable.assign(value)
-            taken += 1
+            taken.add(name)
         else:
             new.append(variable.path)
-            if value is not None:
-                theirs[_without_kind(variable.path)] = value
     if not taken:
         raise UserError(
             f"No weight of {source.folder} has name and shape of one of this model. Its settings: "
@@ -130,14 +129,14 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         )
     logger.info(
         "%s of %s weights are those of %s, the mean of updates %s. New are: %s",
-        taken,
-        taken + len(new),
+        len(taken),
+        len(taken) + len(new),
         source.folder,
         ", ".join(map(str, steps)),
         ", ".join(new) or "none",
     )
-    if theirs:
-        logger.warning("No place in this model, or another shape: %s", ", ".join(sorted(theirs)))
+    if left := sorted(theirs.keys() - taken):
+        logger.warning("No place in this model, or another shape: %s", ", ".join(left))
     return new
 
 

@@ -87,11 +87,11 @@ def command() -> int:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
-    first = _job(args, args.begin_with, 1) if args.begin_with else jobs[0]
-    for job in jobs if args.begin_with else []:
-        if records.sizes(job.experiment) != records.sizes(first.experiment):
+    if args.begin_with:
+        widths = records.sizes(_job(args, args.begin_with, 1).experiment)
+        if other := [job.row for job in jobs if records.sizes(job.experiment) != widths]:
             raise UserError(
-                f"{job.row} has other sizes than {first.row}; leave it out with --rows."
+                f"{other[0]} has other sizes than {args.begin_with}; leave it out with --rows."
             )
     shared = series(args)
     if args.plan:
@@ -174,7 +174,7 @@ def _parser() -> Parser:
                       help=f"one of {', '.join(TASKS)} (default: the paper's)")  # fmt: skip
     presets = dict.fromkeys(name for paper in PAPERS.values() for name in paper.presets)
     what.add_argument("--preset", default="small", choices=presets,
-                      help="small: 256 units; paper: as there (default: %(default)s)")  # fmt: skip
+                      help="small: 256 units; paper: its own (default: %(default)s)")  # fmt: skip
     budget = parser.add_argument_group("budget, the same for all rows")
     budget.add_argument("--max-steps", type=_positive, metavar="N",
                         help="updates (default: what the task's rows share); decay\n"

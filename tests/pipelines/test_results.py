@@ -113,8 +113,7 @@ def test_prose_stays_and_a_second_time_changes_nothing():
     for name in report.sections([]):
         assert f"<!-- end -->\n\nProse after {name}.\n" in once
     nothing = report.sections([])
-    empty = list(nothing.values()).count(tables.NOTHING)  # others list their rows as not run
-    assert report.replace(once, nothing).count(tables.NOTHING) == empty > 5
+    assert report.replace(once, nothing).count(tables.NOTHING) == len(nothing)
 
 
 def test_a_lost_marker_is_named():
