@@ -19,6 +19,11 @@ TRANSFORMER = (
     *("training.learning_rate=2.5e-4", "training.embedding_dropout_rate=0.1"),
     *("training.output_dropout_rate=0", "training.candidate_dropout_rate=0.1"),
 )
+# Found later, for Multi30k.
+SEARCHED = (
+    *("training.adam_beta_2=0.98", "training.adam_epsilon=1e-8"),
+    "training.schedule_warmup=62",
+)
 
 
 def _as_vaswani(task: str) -> Settings:
@@ -46,7 +51,7 @@ SHARED: dict[str, Settings] = {
 FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     "dtmt": {"small": ("dtmt_small", ()), "paper": ("dtmt4", ())},
     "transformer": {
-        "small": ("transformer_tiny", TRANSFORMER),
+        "small": ("transformer_tiny", (*TRANSFORMER, *SEARCHED)),
         "paper": ("transformer_big", VASWANI),
     },
 }

@@ -31,6 +31,9 @@ FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     },
 }
 BASE = 27.31  # the paper's Transformer
+SHARED: dict[str, Settings] = deep_architectures.SHARED | {
+    "multi30k_ende": (*deep_architectures.SHARED["multi30k_ende"], *dtmt.SEARCHED)
+}
 
 
 def _layers(number: int, recurrence: str = "biarn") -> Settings:
@@ -148,7 +151,7 @@ PAPER = Paper(
     rows=ROWS,
     tables=TABLES,
     figures=FIGURES,
-    shared=deep_architectures.SHARED,
+    shared=SHARED,
     prefix="recurrence-",
     document="FAMILY.md",
     elsewhere={"5": "dtmt probe reads trained runs for it, see SCALE.md"},
