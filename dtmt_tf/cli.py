@@ -45,14 +45,19 @@ def complete() -> None:
 
 def run(name: str, arguments: Sequence[str]) -> NoReturn:
     """Runs a command with its arguments; ends the process."""
+    start(f"dtmt_tf.commands.{name}", arguments)
+
+
+def start(module: str, *arguments: Sequence[str]) -> NoReturn:
+    """Runs `command` of a module with its arguments; ends the process."""
     try:
         from dtmt_tf.commands import common
 
-        module = importlib.import_module(f"dtmt_tf.commands.{name}")
+        command = importlib.import_module(module).command
     except ModuleNotFoundError as error:
         print(f"error: {missing(error)}", file=sys.stderr)
         sys.exit(2)
-    common.main(functools.partial(module.command, arguments))
+    common.main(functools.partial(command, *arguments))
 
 
 def overview() -> str:
@@ -78,7 +83,7 @@ def overview() -> str:
 def missing(error: ModuleNotFoundError) -> str:
     """Returns what to do about a package that is not there; raises the error if it is ours."""
     package = (error.name or "").partition(".")[0]
-    if package in ("", "dtmt_tf"):
+    if package in ("", "dtmt_tf", "pipelines"):
         raise error
     return (
         f"{sys.executable} has no package {package}. In a checkout, run make setup, then source "

@@ -5,8 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dtmt_tf.commands.common import main  # noqa: E402
-from pipelines.papers.quality import command  # noqa: E402
+from dtmt_tf.cli import start  # noqa: E402
 
 if __name__ == "__main__":
-    main(command)
+    start("pipelines.papers.quality")

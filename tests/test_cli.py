@@ -52,16 +52,21 @@ def test_an_unknown_command_is_told_what_was_meant(dtmt, name, advice):
     assert f"Unknown command {name!r}" in errors and advice in errors
 
 
-def test_without_its_packages_it_says_how_to_install_them():
-    bare = [sys.executable, "-I", "-S", ROOT / "pipelines" / "train.py"]  # no site-packages
+SCRIPTS = sorted(path.name for path in (ROOT / "pipelines").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_without_its_packages_it_says_how_to_install_them(script):
+    bare = [sys.executable, "-I", "-S", ROOT / "pipelines" / script]  # no site-packages
     run = subprocess.run(bare, capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (2, "")
     assert re.fullmatch(r"error: \S+ has no package \w+\. .*make setup, then.*\n", run.stderr)
 
 
-def test_a_module_of_ours_that_is_missing_is_no_mistake_of_the_user():
+@pytest.mark.parametrize("name", ["dtmt_tf.gone", "pipelines.gone"])
+def test_a_module_of_ours_that_is_missing_is_no_mistake_of_the_user(name):
     with pytest.raises(ModuleNotFoundError):
-        cli.missing(ModuleNotFoundError(name="dtmt_tf.gone"))
+        cli.missing(ModuleNotFoundError(name=name))
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -54,6 +54,7 @@ FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
         "small": ("transformer_tiny", TRANSFORMER),
         "paper": ("transformer_big", VASWANI),
     },
+    "searched": {"small": ("transformer_tiny", (*TRANSFORMER, *SEARCHED))},
 }
 
 
@@ -98,7 +99,7 @@ ROWS: dict[str, Row] = {
     },
     "gru4-plain": Row((*DEEP["gru4"], *PLAIN)),
     "transformer": Row((), "transformer"),
-    "transformer-searched": Row(SEARCHED, "transformer"),
+    "transformer-searched": Row((), "searched"),
     "transformer-same_time": Row((), "transformer", time_of="lgru4", speed_of="transformer"),
 }
 

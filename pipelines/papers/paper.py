@@ -67,7 +67,7 @@ class Paper:
         title: Authors, year and name.
         task: What its rows are trained on unless another task is named.
         families: Model and settings by family and preset. Settings that all rows are to share are
-            checked against the first family.
+            checked against the first family, which has all presets; others may lack some.
         rows: Systems by key.
         tables: Tables by number.
         figures: Figures by number.
@@ -98,6 +98,11 @@ class Paper:
     def presets(self) -> tuple[str, ...]:
         """Sizes in which the rows can be trained."""
         return tuple(self.families[self.family])
+
+    def keys(self, preset: str) -> list[str]:
+        """Returns the rows that can be trained in a size."""
+        of = {key: self.families[row.family or self.family] for key, row in self.rows.items()}
+        return [key for key, presets in of.items() if preset in presets]
 
     def model(self, preset: str, row: str = "") -> tuple[str, Settings]:
         """Returns model and settings of a row's family, or of the first."""

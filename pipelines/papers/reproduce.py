@@ -73,10 +73,8 @@ def command() -> int:
         from dtmt_tf import models  # noqa: F401
     args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
     rows = _rows(args)
-    if args.begin_with and args.begin_with not in paper.rows:
-        raise UserError(
-            f"Unknown row {args.begin_with!r}. --begin-with takes one of {', '.join(paper.rows)}."
-        )
+    if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
+        raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
     for path in args.contrast:
         read_set(path)  # a missing or damaged one is told before hours of work
     needed = any(paper.figures[name].contrast for name in args.figure)
@@ -220,7 +218,8 @@ def _rows(args: argparse.Namespace) -> list[str]:
     tables = [there[name] for _, name, there in asked]
     if not tables:
         raise UserError("Name a table or a figure, such as --table 3. --help lists them.")
-    known = list(dict.fromkeys(row for table in tables for row in table.rows))
+    listed = dict.fromkeys(row for table in tables for row in table.rows)
+    known = [row for row in listed if row in paper.keys(args.preset)]
     for row in args.rows:
         if row not in known:
             raise UserError(f"Unknown row {row!r}. Choose from {', '.join(known)}.")
