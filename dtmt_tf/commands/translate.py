@@ -60,8 +60,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.glossary or args.vocabulary:
         args.constraints = translator.constraints(args.terms, args.words)
     searched = args.sample or args.constraints
+    in_columns = args.json or args.scores or args.show_source or args.tag
     at_prompt = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    if at_prompt and not (args.input or args.output or args.score or args.prefix or searched):
+    if at_prompt and not (
+        args.input or args.output or args.score or args.prefix or searched or in_columns
+    ):
         from dtmt_tf.commands.prompt import converse
 
         converse(translator, args.nbest, args.align)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.canary import LINES_AT_ONCE, Canary
 from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest, write_manifest
@@ -23,6 +23,7 @@ from dtmt_tf.export.versions import REFUSED, move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
 from dtmt_tf.files import claimed
 from dtmt_tf.models import TranslationModel
+from dtmt_tf.settings import differences
 from dtmt_tf.translator import live_versions
 
 logger = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ def release(
             logger.warning("Published all the same: %s.", reason)
         version = folder / str(number)
         move(place, version)
+    if changes := _changes(last, experiment["settings"]):
+        logger.info("Its settings are not those of %s:\n  %s", last, "\n  ".join(changes))
     return version
 
 
@@ -132,6 +135,15 @@ def _is_same(version: Path, identity: str) -> bool:
         return read_manifest(version).get("identity") == identity and not problems(version)
     except UserError:  # of version 0.1, or damaged
         return False
+
+
+def _changes(last: Path | None, settings: Mapping[str, Any]) -> list[str]:
+    """Lists the settings in which a version differs from the one before, if that tells its own."""
+    try:
+        text = (last / "experiment.json").read_text("utf-8") if last else "{}"
+        return differences(json.loads(text).get("settings", settings), settings)
+    except (*DAMAGED, OSError):
+        return []
 
 
 def _try(

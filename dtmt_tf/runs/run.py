@@ -43,7 +43,7 @@ KNOWN = (  # what a run makes below its folder; translations of splits besides
     *("train/checkpoints/step-*.npz", "train/checkpoints/step-*.npz.damaged"),
     *("events.out.tfevents.*", "train/tensorboard/events.out.tfevents.*", "train/*.partial"),
     *("train/report.html", "train/curve.png", "train/metrics.csv"),  # see `commands.report`
-    "train/trackers.json",
+    *("train/trackers.json", "train/bad-step-*.json"),
 )
 REMEDIES = {
     "experiment.json": "The command that made the run writes it anew when it goes on.",

@@ -9,13 +9,14 @@ import tensorflow as tf
 
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import defaults, to_dict
+from dtmt_tf.experiment import Experiment, defaults, to_dict
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.compared import all_settings, compared
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
 from dtmt_tf.runs.weights import check_beginning, check_source, take_weights
+from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import (
     Limits,
     Outcome,
@@ -122,6 +123,8 @@ class Session:
                 "BLEU counts words between blanks and punctuation (13a). For languages without "
                 "blanks, such as Chinese, set data.target_language."
             )
+        if told := other_batches(experiment, step.slices):
+            logger.warning("%s", told)
         trainer = Trainer(
             step,
             training_set,
@@ -162,3 +165,25 @@ class Session:
         told = {**shown, **all_settings(run)}
         trackers = open_trackers(self.trackers, task, name, told, run.work / "trackers.json")
         return Summaries(run.events, model, shown, f"{task}/{name}", trackers)
+
+
+def other_batches(experiment: Experiment, slices: int) -> str:
+    """Returns what to tell if an update reads other batches than its task is meant for, else "".
+
+    Args:
+        experiment: The settings.
+        slices: Devices times accumulation steps.
+    """
+    meant, steps = TASKS[experiment.task].replicas, experiment.training.accumulation_steps
+    if meant in (1, slices):
+        return ""
+    devices = slices // steps
+    advice = (
+        f"--set training.accumulation_steps={meant // devices} makes them {meant}."
+        if meant % devices == 0
+        else f"Choose devices by which {meant} can be divided, and training.accumulation_steps."
+    )
+    batches = f"{slices} {'batch' if slices == 1 else 'batches'}"
+    return (
+        f"{experiment.task} is meant for {meant} batches an update; here it is {batches}. {advice}"
+    )

@@ -237,6 +237,27 @@ def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
     assert said == ["error: That is not UTF-8.", *helps, "ONE", ""]
 
 
+@pytest.mark.parametrize(
+    ("options", "rows", "talks"),
+    [
+        (["--scores"], ["A B\t-1.5000"], []),
+        (["--show-source"], ["a b\tA B"], []),
+        (["--tag", "<bt>"], ["<bt> A B"], []),
+        (["--nbest", "1", "--align"], [], [(1, True)]),
+    ],
+    ids=lambda value: " ".join(map(str, value)),
+)  # fmt: skip
+def test_a_form_that_is_asked_for_is_kept_at_a_terminal(run, monkeypatch, options, rows, talks):
+    class Typed(io.BytesIO):
+        def isatty(self):
+            return True
+
+    held = []
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(prompt, "converse", lambda _, *given: held.append(given))
+    assert (run(*options, source=Typed(b"a b\n")), held) == (rows, talks)
+
+
 def test_terms_may_come_through_a_pipe(run, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=["a\tein\n"], daemon=True)

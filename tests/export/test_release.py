@@ -53,11 +53,11 @@ class Scores:
         return self.values.pop(0)
 
 
-def published(endpoints, folder, canary=None, scores=None):
+def published(endpoints, folder, canary=None, scores=None, experiment=None):
     return release(
         endpoints,
         folder,
-        experiment_of(),
+        experiment or experiment_of(),
         scores or {},
         description="toys",
         checkpoints=[7],
@@ -132,6 +132,19 @@ def test_a_model_that_is_built_again_has_the_same_weights():
     assert weights_hash(first) == weights_hash(again) != weights_hash(other)
     again.trainable_variables[-1].assign_add(1e-6 * tf.ones_like(again.trainable_variables[-1]))
     assert weights_hash(first) != weights_hash(again)
+
+
+def test_a_version_tells_which_settings_differ_from_the_one_before(
+    endpoints, tmp_path, quick, caplog
+):
+    caplog.set_level(logging.INFO)
+    published(endpoints, tmp_path)
+    published(make(2), tmp_path)
+    assert "Its settings" not in caplog.text
+    published(endpoints, tmp_path, experiment=experiment_of("decoding.beam_size=3"))
+    assert f"not those of {tmp_path / '2'}:\n  decoding.beam_size: 4 -> 3" in caplog.text
+    (tmp_path / "3" / "experiment.json").write_text("[]")
+    assert published(endpoints, tmp_path).name == "4"  # a damaged one tells nothing
 
 
 def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):

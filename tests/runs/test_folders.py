@@ -21,6 +21,7 @@ OURS = [
     *("target.spm", "test.txt", "news.txt", "validation.txt.partial", "train.txt.partial.json"),
     *("checkpoints/step-00000020.npz", "checkpoints/step-00000010.npz.damaged"),
     *("tensorboard/events.out.tfevents.1.host.2.0.v2", "trackers.json"),
+    *("bad-step-00000012.json", "bad-step-00000012-worker-1.json"),
 ]
 THEIRS = ["corpus.en", "notes.txt", "checkpoints/mine.npz", "tensorboard/notes.md", "more/a.txt"]
 

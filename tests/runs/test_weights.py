@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import with_overrides
+from dtmt_tf.experiment import resolve, with_overrides
+from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, Session
+from dtmt_tf.runs.session import other_batches
 from dtmt_tf.runs.weights import best_weights, check_beginning, check_source, take_weights
+from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
 
@@ -120,3 +123,19 @@ def test_what_finds_no_place_is_told(source, caplog):
     caplog.clear()
     take_weights(beginner(source, "again").build_model(), source)
     assert "No place" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("task", "slices", "told"),
+    [
+        ("wmt14_ende", 8, ""),
+        ("custom", 3, ""),  # a task of one machine
+        ("wmt14_ende", 1, "for 8 batches an update; here it is 1 batch. --set training.accumu"),
+        ("wmt14_ende", 2, "here it is 2 batches. --set training.accumulation_steps=4 makes"),
+        ("wmt14_ende", 3, "here it is 3 batches. Choose devices by which 8 can be divided"),
+    ],
+)
+def test_updates_of_other_batches_than_the_task_is_meant_for_are_told(task, slices, told):
+    experiment, _ = resolve(TASKS[task], "dtmt_tiny", MODELS["dtmt_tiny"])
+    said = other_batches(experiment, slices)
+    assert told in said and bool(told) == bool(said)
