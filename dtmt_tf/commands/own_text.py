@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any, NamedTuple
 from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import Change, Experiment, from_dict, read_settings, resolve, turned
+from dtmt_tf.experiment import (
+    CUTTING,
+    Change,
+    Experiment,
+    from_dict,
+    read_settings,
+    resolve,
+    turned,
+)
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.settings_file import MODEL_NAME
 from dtmt_tf.sizing import SIZED, Sized, preset, size
@@ -187,23 +196,41 @@ def _sized(
     _, as_given = _as_given(plain, origins)
     given = frozenset(key for key, origin in as_given.items() if not is_built_in(origin))
     sized = size(facts, {key: _value(plain, key) for key in origins}, given)
-    model = _preset_of_other(args) or preset(facts)
+    sized |= {MODEL_NAME: preset(facts), **_of_other(args, plain)}
+    model = sized.pop(MODEL_NAME)
     return _Sizes(
         Sized(model.value, SIZED + model.reason),
         [(key, found.value, SIZED + found.reason) for key, found in sized.items()],
     )
 
 
-def _preset_of_other(args: argparse.Namespace) -> Sized | None:
-    """Returns the preset of the run to begin with, if one is named; its weights fit no other."""
+def _of_other(args: argparse.Namespace, plain: Experiment) -> dict[str, Sized]:
+    """Returns what the weights and sub-words of the run to begin with need, if one is named.
+
+    The preset; where that run has its settings changed, these, unless another preset is asked for;
+    how text is cut, where that differs from what is not sized.
+    """
+    from dtmt_tf.models import MODELS
+
     if not args.init_from:
-        return None
+        return {}
     path = common.other_run(args.init_from, common.run_folder(args)) / "train" / "experiment.json"
     if not path.exists():
-        return None  # which is told when it is opened
-    return Sized(
-        read_settings(path)["settings"]["model_name"], f"that of --init-from {args.init_from}"
-    )
+        return {}  # which is told when it is opened
+    settings = read_settings(path)["settings"]
+    found = {MODEL_NAME: settings["model_name"]}
+    if named := MODELS.get(settings["model_name"]):
+        other = from_dict(settings, type(named))
+        pairs: list[tuple[str, str, Any, Any]]
+        pairs = [("data", name, other.data, plain.data) for name in CUTTING]
+        if args.model is None and MODEL_NAME not in (args.config.names if args.config else {}):
+            fields = dataclasses.fields(named)
+            pairs += [("model", field.name, other.model, named) for field in fields]
+        for section, name, theirs, ours in pairs:
+            if getattr(theirs, name) != getattr(ours, name):
+                found[f"{section}.{name}"] = getattr(theirs, name)
+    reason = f"that of --init-from {args.init_from}"
+    return {name: Sized(value, reason) for name, value in found.items()}
 
 
 def _kept(folder: Path) -> _Sizes | None:

@@ -56,9 +56,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     group.add_argument(
         "--hidden",
         type=int,
-        default=50,
         metavar="N",
-        help="units of the hidden layer (default: %(default)s)",
+        help="units of the hidden layer of --classifier mlp (default: 50)",
     )
     group.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     group.add_argument(
@@ -85,7 +84,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.runs import represent
 
-    classifier = probing.Classifier(args.classifier, args.hidden, args.seed)
+    hidden = {"hidden": args.hidden} if args.hidden is not None else {}
+    classifier = probing.Classifier(args.classifier, seed=args.seed, **hidden)
     systems = {}
     for name, run, model in _models(args):
         found = {}
@@ -111,7 +111,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read or trained."""
-    common.check_range(args, "hidden", 1, WIDEST)
+    if args.hidden is not None:
+        common.check_range(args, "hidden", 1, WIDEST)
+        if args.classifier != "mlp":
+            raise UserError("--hidden goes with --classifier mlp.")
     common.check_range(args, "seed", 0, 2**31 - 2)
     if args.plot:
         from dtmt_tf.evaluation.picture import check_format

@@ -67,6 +67,7 @@ def learn_gate(
     labels: np.ndarray,
     validation: Sequence[np.ndarray],
     validation_labels: np.ndarray,
+    number: int,
     seed: int,
 ) -> Gate:
     """Returns a gate that has learnt to tell labels.
@@ -78,9 +79,10 @@ def learn_gate(
         labels: Their labels, integers from 0, `[N]`.
         validation: Those of other sentences.
         validation_labels: Their labels.
+        number: How many labels there are.
         seed: Fixes first weights and order.
     """
-    gate = Gate([each.shape[1] for each in train], int(labels.max()) + 1, seed)
+    gate = Gate([each.shape[1] for each in train], number, seed)
     optimizer = keras.optimizers.Adam(LEARNING_RATE)
 
     def entropy(inputs: Sequence[Any], truth: Any) -> Any:

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing_tasks import ProbingTask
 
 CLASSIFIERS = ("logistic", "mlp")
 PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of squared weights, a sentence; SentEval's, and 0.1
 MOST_UPDATES = 500  # of L-BFGS
+MOST_DRAWS = 100  # of random labels
 EPOCHS, BATCH, LEARNING_RATE = 100, 64, 1e-2  # of a classifier with a hidden layer
 
 Representations = Mapping[str, Sequence[np.ndarray]]  # by split: `[N, H]` by each encoder
@@ -126,6 +128,11 @@ def probe(
     controlled = None
     if control:
         random = _random_labels(task, labels, classifier.seed)
+        if len(set(random["tr"].tolist())) < 2:
+            raise UserError(
+                f"{task.name}: its {len(labels['tr'])} training sentences are too few, or too much "
+                "alike, for a control with random labels. Leave it out by --no-control."
+            )
         seen = _joined(scaled, random, classifier.seed)["tr"]
         model = classifier.fit(seen, random["tr"], PENALTIES[best])
         controlled = _accuracy(model, seen, random["tr"])
@@ -217,7 +224,9 @@ def _joined(
 
     known = labels["va"] >= 0
     validation = [each[known] for each in scaled["va"]]
-    gate = learn_gate(scaled["tr"], labels["tr"], validation, labels["va"][known], seed)
+    number = 1 + max(int(each.max()) for each in labels.values())
+    given = validation, labels["va"][known]
+    gate = learn_gate(scaled["tr"], labels["tr"], *given, number, seed)
     return {split: np.asarray(gate.join(encoders)) for split, encoders in scaled.items()}
 
 
@@ -228,13 +237,19 @@ def _accuracy(model: Any, inputs: np.ndarray, labels: np.ndarray) -> Accuracy:
 def _random_labels(
     task: ProbingTask, labels: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
-    """Returns labels drawn from those of the training sentences, the same for equal sentences."""
+    """Returns labels drawn from those of the training sentences, the same for equal sentences.
+
+    They are drawn anew where all training sentences got the same, which rare labels lead to.
+    """
     random = np.random.default_rng(seed)
-    drawn: dict[str, int] = {}
-    for sentences in task.sentences.values():
-        for sentence in sentences:
-            if sentence not in drawn:
-                drawn[sentence] = int(random.choice(labels["tr"]))
+    for _ in range(MOST_DRAWS):
+        drawn: dict[str, int] = {}
+        for sentences in task.sentences.values():
+            for sentence in sentences:
+                if sentence not in drawn:
+                    drawn[sentence] = int(random.choice(labels["tr"]))
+        if len({drawn[sentence] for sentence in task.sentences["tr"]}) > 1:
+            break
     return {
         split: np.array([drawn[sentence] for sentence in sentences])
         for split, sentences in task.sentences.items()

@@ -34,11 +34,12 @@ class UnknownWords:
         """Returns the replacement at each place of translations, strings `[N, T]`.
 
         Args:
-            source_ids: `[N, S]`, padded with 0; <eos> and padding are no words.
+            source_ids: `[N, S]`, padded with 0; <eos>, padding and what shows nothing are no words.
             surfaces: What each of them is in the text, strings `[N, S]`.
             attention: `[N, T, S]`.
         """
-        attention = tf.where((source_ids > EOS_ID)[:, None], attention, -1.0)
+        shown = (source_ids > EOS_ID) & (surfaces != "")
+        attention = tf.where(shown[:, None], attention, -1.0)
         best = tf.argmax(attention, axis=2, output_type=tf.int32)
         words = tf.gather(surfaces, best, batch_dims=1)
         if self.table is None:

@@ -6,12 +6,15 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, ExportConfig
 from dtmt_tf.data.alignments import frequent, lexical_table
+from dtmt_tf.data.dictionary import read_dictionary
+from dtmt_tf.data.lines import facts_of
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
@@ -22,7 +25,6 @@ from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
-from dtmt_tf.text import read_dictionary
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +50,11 @@ def endpoints(
         UserError: If there is no `decoding.dictionary`, or it can not be read; see `shortlist`.
     """
     data, decoding = run.experiment.data, run.experiment.decoding
-    dictionary = {}
-    if searches and decoding.replace_unknown and decoding.dictionary:
-        place = run.task, run.data_dir, run.cache_dir
-        dictionary = read_dictionary(find_file(decoding.dictionary, *place))
+    path = _dictionary(run) if searches else None
     return Endpoints(
         *(model, run.vocabulary, decoding, data.max_length, data.target_language),
         limits,
-        dictionary,
+        read_dictionary(path) if path else {},
         shortlist(run) if searches and decoding.shortlist else None,
     )
 
@@ -74,6 +73,17 @@ def shortlist(run: Run) -> Shortlist:
     logger.info("Aligning training pairs for decoding.shortlist=%d", count)
     table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)
     return Shortlist(table, frequent(run.shards.blocks(), sizes[1], FREQUENT), sizes[1])
+
+
+def _dictionary(run: Run) -> Path | None:
+    """Returns the file that `decoding.dictionary` names, if it is to be read."""
+    decoding = run.experiment.decoding
+    if not (decoding.replace_unknown and decoding.dictionary):
+        return None
+    try:
+        return find_file(decoding.dictionary, run.task, run.data_dir, run.cache_dir)
+    except UserError as error:
+        raise UserError(f"decoding.dictionary: {error}") from error
 
 
 def translate_function(run: Run, model: TranslationModel) -> Translate:
@@ -145,6 +155,8 @@ def _evaluate(run: Run, split: str) -> Scores:
     sources, references = run.corpus.lines(split)
     path, decoding = run.work / f"{split}.txt", run.experiment.decoding
     settings = {"weights": _digest(model), "decoding": dataclasses.asdict(decoding)}
+    if dictionary := _dictionary(run):
+        settings["dictionary"] = facts_of(dictionary).sha256
     function = translate_function(run, model)
     with ResumableLines(path, settings) as output:
         translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)

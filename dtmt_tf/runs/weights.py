@@ -7,9 +7,11 @@ import logging
 import numpy as np
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import CUTTING, to_dict
 from dtmt_tf.models import Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
+from dtmt_tf.settings import as_override
 from dtmt_tf.training import load_weights
 
 logger = logging.getLogger(__name__)
@@ -69,12 +71,10 @@ def check_source(run: Run, restart: bool = False) -> None:
         raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
     if source.members:
         raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
-    joint = source.experiment.data.joint_vocabulary
-    if joint != run.experiment.data.joint_vocabulary:
-        raise UserError(
-            f"The sub-words of {source.folder} are used, which need --set "
-            f"data.joint_vocabulary={str(joint).lower()}."
-        )
+    theirs, ours = to_dict(source.experiment)["data"], to_dict(run.experiment)["data"]
+    if other := [name for name in CUTTING if theirs[name] != ours[name]]:
+        needed = " ".join(f"data.{name}={as_override(theirs[name])}" for name in other)
+        raise UserError(f"The sub-words of {source.folder} are used, which need --set {needed}.")
     if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()
 

@@ -1,6 +1,5 @@
 """Strings to ids and back."""
 
-from dtmt_tf.text.dictionary import read_dictionary
 from dtmt_tf.text.parts import joiner
 from dtmt_tf.text.subword import UNKNOWN, Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
@@ -11,6 +10,5 @@ __all__ = [
     "TooFewSubwords",
     "Vocabulary",
     "joiner",
-    "read_dictionary",
     "train_subwords",
 ]

@@ -144,7 +144,7 @@ class Trainer:
                 "or start over with --restart."
             ) from error
         self.history = [dict(record) for record in checkpoint.history]
-        self.update.clip_norm = clip_norm(self.training, self.history)
+        self.update.clip_norm = clip_norm(self.training, self._scored)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
         self._clock = Clock(checkpoint.seconds, checkpoint.tokens)
@@ -359,7 +359,7 @@ class Trainer:
             lines += [f"  warning     {fault}" for fault in faults]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
-        self.update.clip_norm = clip_norm(self.training, self.history)
+        self.update.clip_norm = clip_norm(self.training, self._scored)
         if self.summaries and not self._unrecorded:
             seen = self.validator.inspect()
             self._record(lambda summaries: summaries.inspection(self.step, *seen))
@@ -368,4 +368,9 @@ class Trainer:
 
     def finished(self) -> bool:
         """Whether all updates are made, or the best score is `training.patience` old."""
-        return finished(self.training, self.step, self.history if self.validator.scores else [])
+        return finished(self.training, self.step, self._scored)
+
+    @property
+    def _scored(self) -> list[dict[str, Any]]:
+        """The validations that scored something."""
+        return self.history if self.validator.scores else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from dtmt_tf.errors import UserError
 
 Settings = tuple[str, ...]  # `--set` texts
 
@@ -98,6 +100,25 @@ class Paper:
     def presets(self) -> tuple[str, ...]:
         """Sizes in which the rows can be trained."""
         return tuple(self.families[self.family])
+
+    def task_of(self, names: Sequence[str], asked: str) -> str:
+        """Returns what the rows of tables are trained on.
+
+        Args:
+            names: Of the tables; others are not looked at.
+            asked: The task that was asked for, or "".
+
+        Raises:
+            UserError: If they are of several tasks.
+        """
+        of = {name: self.tables[name].task for name in names if name in self.tables}
+        task = asked or next(iter(of.values()), "") or self.task
+        for name, own in of.items():
+            if (own or asked or self.task) != task:
+                raise UserError(
+                    f"Table {name} is of {own or self.task}, not {task}: a command of its own."
+                )
+        return task
 
     def keys(self, preset: str) -> list[str]:
         """Returns the rows that can be trained in a size."""

@@ -63,8 +63,7 @@ def command() -> int:
     """Prints the plan, or runs the missing rows and rewrites the tables."""
     args = _parser().parse_args()
     paper = PAPERS[args.paper]
-    of = {paper.tables[name].task for name in args.table if name in paper.tables}
-    args.task = args.task or (of.pop() if len(of) == 1 else "") or paper.task
+    args.task = paper.task_of(args.table, args.task)
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     if args.preset not in paper.presets:

@@ -171,6 +171,20 @@ def test_a_run_begins_with_the_preset_of_another(capsys, here):
     values, why = shown(capsys, *OWN, "--init-from", "general", "--name", "captions")
     assert values["model_name"] == "dtmt_small"
     assert why["model_name"] == "sized: that of --init-from general"
+    assert why["num_heads"] == "model dtmt_small" and why["byte_fallback"] == "default"
+
+
+def test_a_run_begins_with_the_changed_settings_of_another(capsys, here):
+    changed = ["model.num_heads=2", "data.reserved_symbols=<a>,<b>", "data.byte_fallback=true"]
+    save(begun(capsys, *OWN, "--model", "dtmt_small", "--set", *changed), here / "runs/custom/x")
+    args = [*OWN, "--init-from", "x", "--name", "y"]
+    values, why = shown(capsys, *args, "--set", "data.byte_fallback=false")
+    assert (values["model.num_heads"], values["data.reserved_symbols"]) == (2, ["<a>", "<b>"])
+    assert why["num_heads"] == why["reserved_symbols"] == "sized: that of --init-from x"
+    assert values["data.byte_fallback"] is False  # which training refuses
+    values, why = shown(capsys, *args, "--model", "dtmt_tiny")
+    assert (values["model_name"], values["model.num_heads"]) == ("dtmt_tiny", 4)
+    assert values["data.byte_fallback"] is True
 
 
 @pytest.mark.parametrize(

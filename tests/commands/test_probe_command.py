@@ -72,6 +72,7 @@ def test_the_control_can_be_left_out(files, capsys):
         (["--json", "mine.txt"], "--json would write over"),
         (["--plot", "a.doc"], "ends in .svg"),
         (["--hidden", "0"], "--hidden should be at least 1"),
+        (["--hidden=9"], "--hidden goes with --classifier mlp"),
         (["--seed", "-1"], "--seed should be at least 0"),
         (["sub/mine.tsv"], "another file is of the task mine"),
     ],

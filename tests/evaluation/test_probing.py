@@ -130,7 +130,22 @@ def test_equal_sentences_have_one_random_label():
         assert set(found["tr"][:30]) == set(found["va"]) and set(found["tr"][30:]) == set(
             found["te"]
         )
-    assert len({(found["va"][0], found["te"][0]) for found in drawn}) > 2
+    assert {(found["va"][0], found["te"][0]) for found in drawn} == {(0, 1), (1, 0)}
+
+
+@pytest.mark.parametrize("encoders", [(4,), (4, 8)], ids=len)
+def test_a_control_works_however_rare_a_label_is(rng, encoders):
+    task, representations = made_up(rng, lambda e: np.arange(len(e[0])) < 2, encoders)
+    for seed in range(12):  # drawn once, two of these have one label, and others miss it in `tr`
+        found = probe(task, representations, Classifier(seed=seed), control=True)
+        assert found.control.percent > 90
+
+
+def test_a_control_of_equal_sentences_is_refused(rng):
+    task, representations = made_up(rng, in_first)
+    task.sentences["tr"][:] = ["the same"] * len(task.sentences["tr"])
+    with pytest.raises(UserError, match="made up: its 240 .* Leave it out by --no-control"):
+        probe(task, representations, Classifier(), control=True)
 
 
 @pytest.mark.parametrize("of", [0, 1])
@@ -143,7 +158,7 @@ def test_the_gate_learns_which_encoder_knows(rng, of):
 def test_a_gate_that_helps_no_validation_sentence_stays_the_mean(rng):
     encoders = [rng.normal(size=[200, 8]).astype(np.float32) for _ in range(2)]
     labels = rng.integers(0, 2, 200)
-    gate = learn_gate(encoders, labels, encoders, 1 - labels, seed=1)
+    gate = learn_gate(encoders, labels, encoders, 1 - labels, number=2, seed=1)
     np.testing.assert_allclose(gate.join(encoders), np.mean(encoders, 0), atol=1e-6)
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig, DecodingConfig
 from dtmt_tf.export import Endpoints, check_servable
+from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.text import Vocabulary
 
 KNOWN = ["the cat sleeps .", "the dog runs ."] * 3
@@ -80,6 +81,14 @@ def test_a_dictionary_comes_before_the_copy_and_changes_no_known_word(vocabulary
         "",
         "Rex Thomas",
     ]
+
+
+def test_what_shows_nothing_is_no_word_of_the_source():
+    attention = tf.constant([[[0.7, 0.2, 0.1, 0.0]]])  # most on the blank before a word
+    found = UnknownWords({})(
+        tf.constant([[5, 6, 7, EOS_ID]]), tf.constant([["", "a", "b", ""]]), attention
+    )
+    assert found.numpy().tolist() == [[b"a"]]
 
 
 def test_an_alignment_shows_what_is_replaced(vocabulary):

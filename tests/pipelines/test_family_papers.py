@@ -62,6 +62,21 @@ def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeyp
     assert "multi30k_enfr_tok, preset small" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("lau --table 1 3", "Table 3 is of multi30k_enfr_tok, not multi30k_ende_tok"),
+        ("lau --table 3 1", "Table 1 is of multi30k_ende_tok, not multi30k_enfr_tok"),
+        ("lau --table 3 --task multi30k_ende_tok", "Table 3 is of multi30k_enfr_tok, not"),
+        ("dtmt --table 2 2-french", "Table 2-french is of wmt14_enfr, not wmt14_ende"),
+    ],
+)
+def test_tables_of_several_tasks_are_refused_together(monkeypatch, arguments, message):
+    monkeypatch.setattr("sys.argv", f"reproduce.py {arguments} --plan".split())
+    with pytest.raises(UserError, match=message):
+        reproduce.command()
+
+
 def test_a_table_that_is_made_elsewhere_says_so(monkeypatch):
     monkeypatch.setattr("sys.argv", "reproduce.py recurrence --table 5".split())
     with pytest.raises(UserError, match="no table 5 here: dtmt probe .*Choose from 1, 2, 3, 4"):
@@ -115,7 +130,9 @@ def test_rows_of_wang_et_al_are_their_presets():
     replaced = {"gru_4_4-posunk", "lau_4_4-posunk"}
     assert set(lau.ROWS) == presets | replaced
     for row in presets:
-        assert experiment(lau.PAPER, row, "paper").model == MODELS[f"deep_{row}"], row
+        large = experiment(lau.PAPER, row, "paper")
+        assert large.model == MODELS[f"deep_{row}"], row
+        assert (large.data.vocabulary_kind, large.data.joint_vocabulary) == ("word", False)
     for row in lau.ROWS:
         found = experiment(lau.PAPER, row)
         assert found.decoding.replace_unknown == (row in replaced)

@@ -84,7 +84,8 @@ def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
     assert endpoints[0].unknown is None and endpoints[1].unknown.table is None
     assert endpoints[2].unknown.table.lookup(tf.constant(["one"])).numpy() == [b"eins"]
     run = run_of("custom", corpus, *CORPUS, *replace, "decoding.dictionary=word.tsv")
-    with pytest.raises(UserError, match="word.tsv was not found.*Did you mean 'words.tsv'"):
+    missing = "decoding.dictionary: word.tsv was not found.*Did you mean 'words.tsv'"
+    with pytest.raises(UserError, match=missing):
         scoring.endpoints(run, model)
 
 

@@ -101,6 +101,9 @@ def test_what_can_not_be_begun_with_is_refused(source):
     apart = beginner(source, "apart", "data.joint_vocabulary=false", "model.tied_embeddings=target")
     with pytest.raises(UserError, match="data.joint_vocabulary=true"):
         check_source(apart)
+    cut = beginner(source, "cut", "data.byte_fallback=true", "data.reserved_symbols=<a>,<b>")
+    with pytest.raises(UserError, match="data.byte_fallback=false data.reserved_symbols=\\."):
+        check_source(cut)
     with pytest.raises(UserError, match="can not begin with itself"):
         Session(beginner(source, "older"), make_strategy(False, ["CPU:0"])).train(restart=True)
     assert source.checkpoints.steps() == [331]

@@ -172,6 +172,7 @@ def test_deep_lau_trains_as_wang_et_al_say():
     assert float(make_schedule(training)(7)) == 1.0
     assert (training.clip_norm, training.clip_patience) == (1.0, 5)
     assert training.patience > training.clip_patience
+    assert (training.loss_unit, training.label_smoothing) == ("sentences", 0.0)
     assert task.data.batch_size(5) == task.data.batch_size(81) == 128
     assert task.data.vocabulary_kind == "word" and not decoding.replace_unknown
     rates = training.embedding_dropout_rate, training.candidate_dropout_rate

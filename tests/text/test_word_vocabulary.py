@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.text import Subwords, Vocabulary, read_dictionary, train_subwords
+from dtmt_tf.text import Subwords, Vocabulary, train_subwords
 
 LINES = ["the cat sat on the mat .", "the dog  sat .", "a\tcat , the cat ."] * 3
 WORDS = DataConfig(vocabulary_kind="word")
@@ -81,25 +81,3 @@ def test_both_languages_may_share_words(tmp_path):
     assert vocabulary.source is vocabulary.target and vocabulary.source.size == 10
     vocabulary.save(tmp_path)
     assert Vocabulary.load(tmp_path).target.encode_lists(["die Hunde"])[0][1] == UNK_ID
-
-
-def test_of_a_words_lines_in_a_dictionary_the_first_counts(tmp_path):
-    path = tmp_path / "words.tsv"
-    path.write_text("\ufeffdog\tHund\t0.9\n\nNew  York\t NY \ndog\tRüde\t0.1\n", "utf-8")
-    assert read_dictionary(path) == {"dog": "Hund", "New  York": "NY"}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"dog Hund\n", "line 1: expected a word, a tab .*'dog Hund'"),
-        (b"dog\tHund\ncat\t\n", "line 2: expected"),
-        (b"\n", "holds no words"),
-        (b"dog\t\xff\n", "not UTF-8"),
-    ],
-)
-def test_what_is_no_dictionary_is_told(tmp_path, content, message):
-    path = tmp_path / "words.tsv"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=f"words.tsv.*{message}"):
-        read_dictionary(path)

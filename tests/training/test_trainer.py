@@ -165,11 +165,20 @@ def test_the_clipping_norm_halves_while_the_score_stands_still_and_is_resumed(tm
     trainer = make_trainer(tmp_path, training, scores=lambda: {"bleu": next(scores)})
     trainer.run()
     assert trainer.update.clip_norm == 0.25
-    again = make_trainer(tmp_path, training)
+    again = make_trainer(tmp_path, training, scores=dict)
     again.restore()
     assert again.update.clip_norm == 0.25
     before = [clip_norm(training, trainer.history[:k]) for k in range(10)]
     assert before == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_without_scores_the_clipping_norm_stays(tmp_path):
+    training = dataclasses.replace(
+        TRAINING, validation_steps=1, max_steps=5, patience=0, clip_norm=1.0, clip_patience=1
+    )
+    trainer = make_trainer(tmp_path, training)
+    trainer.run()
+    assert len(trainer.history) == 5 and trainer.update.clip_norm == 1.0
 
 
 def test_another_optimizer_is_never_accepted(after_one, tmp_path):

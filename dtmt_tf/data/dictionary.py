@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dtmt_tf.data.lines import read_whole
 from dtmt_tf.errors import UserError
 
 
@@ -11,15 +12,15 @@ def read_dictionary(path: Path) -> dict[str, str]:
     """Returns the translations of words.
 
     Args:
-        path: UTF-8 text, on each line a word, a tab, its translation. What follows another tab,
-            such as a probability, is not read. Of a word's lines the first counts.
+        path: UTF-8 text, plain or packed, on each line a word, a tab, its translation. What follows
+            another tab, such as a probability, is not read. Of a word's lines the first counts.
 
     Raises:
-        UserError: If a line has no tab, or the file is not UTF-8 or holds nothing.
+        UserError: If a line has no tab, or the file is damaged, not UTF-8 or holds nothing.
     """
     found: dict[str, str] = {}
     try:
-        lines = path.read_text("utf-8-sig").split("\n")
+        lines = read_whole(path).decode().split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 ({error}).") from error
     for number, line in enumerate(lines, 1):
