@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def check_source(run: Run, restart: bool = False) -> None:
         raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
     theirs, ours = to_dict(source.experiment)["data"], to_dict(run.experiment)["data"]
     if other := [name for name in CUTTING if theirs[name] != ours[name]]:
-        needed = " ".join(f"data.{name}={as_override(theirs[name])}" for name in other)
+        needed = shlex.join(f"data.{name}={as_override(theirs[name])}" for name in other)
         raise UserError(f"The sub-words of {source.folder} are used, which need --set {needed}.")
     if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()

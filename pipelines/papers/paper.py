@@ -116,7 +116,7 @@ class Paper:
         for name, own in of.items():
             if (own or asked or self.task) != task:
                 raise UserError(
-                    f"Table {name} is of {own or self.task}, not {task}: a command of its own."
+                    f"Table {name} is of {own or self.task}, not {task}. Give it its own command."
                 )
         return task
 
