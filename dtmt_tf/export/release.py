@@ -114,7 +114,7 @@ def release(
         version = folder / str(number)
         move(place, version)
     if changes := _changes(last, experiment["settings"]):
-        logger.info("Its settings are not those of %s:\n  %s", last, "\n  ".join(changes))
+        logger.info("Settings that differ from those of %s:\n  %s", last, "\n  ".join(changes))
     return version
 
 

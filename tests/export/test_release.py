@@ -140,9 +140,9 @@ def test_a_version_tells_which_settings_differ_from_the_one_before(
     caplog.set_level(logging.INFO)
     published(endpoints, tmp_path)
     published(make(2), tmp_path)
-    assert "Its settings" not in caplog.text
+    assert "Settings that differ" not in caplog.text
     published(endpoints, tmp_path, experiment=experiment_of("decoding.beam_size=3"))
-    assert f"not those of {tmp_path / '2'}:\n  decoding.beam_size: 4 -> 3" in caplog.text
+    assert f"differ from those of {tmp_path / '2'}:\n  decoding.beam_size: 4 -> 3" in caplog.text
     (tmp_path / "3" / "experiment.json").write_text("[]")
     assert published(endpoints, tmp_path).name == "4"  # a damaged one tells nothing
 
