@@ -111,9 +111,8 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
 
         check_names(_as_given(plain, origins)[0])
         sizes = _sized(args, task, plain, origins)
-    in_file = args.config.names if args.config else {}
     about_model = {}
-    if sizes.model and args.model is None and MODEL_NAME not in in_file:
+    if sizes.model and not _names_model(args):
         name, about_model[MODEL_NAME] = sizes.model
     sized, origins = _resolved(args, task, name, sizes.changes)
     return sized, {**origins, **about_model}
@@ -204,6 +203,11 @@ def _sized(
     )
 
 
+def _names_model(args: argparse.Namespace) -> bool:
+    """Whether the arguments, or a file of settings, name a preset."""
+    return args.model is not None or bool(args.config and MODEL_NAME in args.config.names)
+
+
 def _of_other(args: argparse.Namespace, plain: Experiment) -> dict[str, Sized]:
     """Returns what the weights and sub-words of the run to begin with need, if one is named.
 
@@ -223,7 +227,7 @@ def _of_other(args: argparse.Namespace, plain: Experiment) -> dict[str, Sized]:
         other = from_dict(settings, type(named))
         pairs: list[tuple[str, str, Any, Any]]
         pairs = [("data", name, other.data, plain.data) for name in CUTTING]
-        if args.model is None and MODEL_NAME not in (args.config.names if args.config else {}):
+        if not _names_model(args):
             fields = dataclasses.fields(named)
             pairs += [("model", field.name, other.model, named) for field in fields]
         for section, name, theirs, ours in pairs:

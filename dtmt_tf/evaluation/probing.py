@@ -128,11 +128,6 @@ def probe(
     controlled = None
     if control:
         random = _random_labels(task, labels, classifier.seed)
-        if len(set(random["tr"].tolist())) < 2:
-            raise UserError(
-                f"{task.name}: its {len(labels['tr'])} training sentences are too few, or too much "
-                "alike, for a control with random labels. Leave it out by --no-control."
-            )
         seen = _joined(scaled, random, classifier.seed)["tr"]
         model = classifier.fit(seen, random["tr"], PENALTIES[best])
         controlled = _accuracy(model, seen, random["tr"])
@@ -240,6 +235,9 @@ def _random_labels(
     """Returns labels drawn from those of the training sentences, the same for equal sentences.
 
     They are drawn anew where all training sentences got the same, which rare labels lead to.
+
+    Raises:
+        UserError: If they always do.
     """
     random = np.random.default_rng(seed)
     for _ in range(MOST_DRAWS):
@@ -250,6 +248,11 @@ def _random_labels(
                     drawn[sentence] = int(random.choice(labels["tr"]))
         if len({drawn[sentence] for sentence in task.sentences["tr"]}) > 1:
             break
+    else:
+        raise UserError(
+            f"{task.name}: its {len(labels['tr'])} training sentences are too few, or too much "
+            "alike, for a control with random labels. Leave it out by --no-control."
+        )
     return {
         split: np.array([drawn[sentence] for sentence in sentences])
         for split, sentences in task.sentences.items()

@@ -133,12 +133,16 @@ def test_equal_sentences_have_one_random_label():
     assert {(found["va"][0], found["te"][0]) for found in drawn} == {(0, 1), (1, 0)}
 
 
-@pytest.mark.parametrize("encoders", [(4,), (4, 8)], ids=len)
-def test_a_control_works_however_rare_a_label_is(rng, encoders):
-    task, representations = made_up(rng, lambda e: np.arange(len(e[0])) < 2, encoders)
-    for seed in range(12):  # drawn once, two of these have one label, and others miss it in `tr`
-        found = probe(task, representations, Classifier(seed=seed), control=True)
-        assert found.control.percent > 90
+@pytest.mark.parametrize(
+    ("encoders", "seed"),
+    [((4,), 15), ((4, 8), 19), ((4, 8), 37), ((4, 8), 52)],
+)  # at the first draw all of `tr` get "no" by 15 and 19; by 37 and 52 only `va` has a "yes"
+def test_a_control_works_however_rare_a_label_is(rng, encoders, seed):
+    task, representations = made_up(rng, in_first, encoders)
+    for split, given in task.labels.items():
+        task.labels[split] = ["yes", "maybe", *["no"] * (len(given) - 2)]
+    found = probe(task, representations, Classifier(seed=seed), control=True)
+    assert 90 < found.control.percent <= 100
 
 
 def test_a_control_of_equal_sentences_is_refused(rng):
