@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from dtmt_tf import startup
@@ -38,7 +39,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="train, validation, test or those of data.extra_tests (default: test)",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="also write the scores to this file"
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="also write the scores to this file; of several test sets also their mean",
     )
     parser.add_argument(
         "--comet",
@@ -104,7 +108,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 def _files(args: argparse.Namespace) -> Any:
     """Scores or compares files, prints that, and returns it."""
-    from dtmt_tf.evaluation import compare_systems, format_comparison, format_means, format_scores
+    from dtmt_tf.evaluation import compare_systems, format_comparison, format_scores
     from dtmt_tf.evaluation import score_hypotheses as score
     from dtmt_tf.evaluation.comet import with_comet
 
@@ -129,11 +133,23 @@ def _files(args: argparse.Namespace) -> Any:
                 facts = args.comet, sources, hypotheses, references[0]
                 found[-1] = with_comet(found[-1], *facts)
             print(format_scores(found[-1]))
+    sets = [str(files[0]) for files in args.references]
+    return _together(sets, [str(path) for path in args.hypotheses[0]], found)
+
+
+def _together(sets: Sequence[str], systems: Sequence[str], found: list[Any]) -> Any:
+    """Returns the scores of one test set, or those of several by name with their printed mean."""
+    from dtmt_tf.evaluation import format_means
+
     if len(found) == 1:
         return found[0]
     bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in found]
-    print(f"\n{format_means([str(path) for path in args.hypotheses[0]], bleu)}")
-    return found
+    means = [fmean(values) for values in zip(*bleu, strict=True)]
+    print(f"\n{format_means(systems, means, len(found))}")
+    return {
+        "sets": [{"name": name, "scores": one} for name, one in zip(sets, found, strict=True)],
+        "mean_bleu": dict(zip(systems, means, strict=True)),
+    }
 
 
 def _write_page(
@@ -167,7 +183,7 @@ def _write_page(
 
 def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
-    from dtmt_tf.evaluation import format_means, format_scores
+    from dtmt_tf.evaluation import format_scores
     from dtmt_tf.evaluation.comet import with_comet
     from dtmt_tf.runs import Run, evaluate
 
@@ -193,10 +209,7 @@ def _splits(args: argparse.Namespace) -> Any:
             found[-1] = with_comet(found[-1], args.comet, sources, translations, references)
         print(format_scores(found[-1]))
         print(f"\nTranslations: {run.work / (split + '.txt')}")
-    if len(found) == 1:
-        return found[0]
-    print(f"\n{format_means([str(folder)], [[each.bleu] for each in found])}")
-    return found
+    return _together([*dict.fromkeys(args.split)], [str(folder)], found)
 
 
 def _check_files(args: argparse.Namespace) -> None:

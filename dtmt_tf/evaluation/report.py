@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from dtmt_tf.evaluation.scores import SAMPLES, SEED, MetricScore, Scores, SystemScore
@@ -128,15 +127,15 @@ def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]
     return "\n".join(lines)
 
 
-def format_means(names: Sequence[str], bleu: Sequence[Sequence[float]]) -> str:
+def format_means(names: Sequence[str], means: Sequence[float], sets: int) -> str:
     """Returns the mean BLEU of each system over test sets, as lines of text.
 
     Args:
         names: The systems' names, the baseline first.
-        bleu: For each test set, the BLEU of each system.
+        means: The mean of each.
+        sets: Number of test sets.
     """
-    means = [fmean(values) for values in zip(*bleu, strict=True)]
-    lines = [f"mean BLEU of {len(bleu)} test sets"]
+    lines = [f"mean BLEU of {sets} test sets"]
     for name, mean in zip(names, means, strict=True):
         change = f" ({mean - means[0]:+.2f})" if len(means) > 1 and name != names[0] else ""
         lines.append(f"  {mean:.2f}{change}  {name}")

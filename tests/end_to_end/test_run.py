@@ -97,8 +97,10 @@ def test_several_test_sets_have_a_mean(workshop, here, tmp_path):
     both = ["--split", "validation", "test", "--json", out]
     result = here("evaluate", *workshop.arguments, *both, "--set", "decoding.beam_size=1")
     assert result.returncode == 0, result.stderr
-    bleu = [one["bleu"] for one in json.loads(out.read_text())]
-    assert len(bleu) == 2 and bleu[0] != bleu[1]
+    written = json.loads(out.read_text())
+    assert [one["name"] for one in written["sets"]] == ["validation", "test"]
+    bleu = [one["scores"]["bleu"] for one in written["sets"]]
+    assert bleu[0] != bleu[1] and written["mean_bleu"] == {str(workshop.run_folder): sum(bleu) / 2}
     assert (
         f"mean BLEU of 2 test sets\n  {sum(bleu) / 2:.2f}  {workshop.run_folder}" in result.stdout
     )
@@ -109,11 +111,14 @@ def test_several_test_sets_have_a_mean(workshop, here, tmp_path):
             *("--references", target, "--hypotheses", bad, good)]  # fmt: skip
     result = here("evaluate", *sets, "--lowercase", "--json", out)
     assert result.returncode == 0, result.stderr
-    several, one = json.loads(out.read_text())
+    written = json.loads(out.read_text())
+    assert [one["name"] for one in written["sets"]] == [str(target)] * 2
+    several, one = (one["scores"] for one in written["sets"])
     assert min(system["bleu"] for system in several) > 99.99  # without case they are one
     assert one[0]["bleu"] == one[1]["bleu"] < 100
     assert "nrefs:2" in several[0]["signature"] and "case:lc" in one[0]["signature"]
     mean = (several[0]["bleu"] + one[0]["bleu"]) / 2
+    assert written["mean_bleu"] == {str(bad): mean, str(good): mean}
     assert f"  {mean:.2f}  {bad}\n  {mean:.2f} (+0.00)  {good}" in result.stdout
 
 

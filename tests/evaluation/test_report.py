@@ -75,11 +75,9 @@ def test_each_metric_has_a_table_of_its_own():
     assert second.endswith("0.2500\n  signature  t")
 
 
-def test_means_are_over_test_sets():
-    assert format_means(["run"], [[40.0], [41.0], [45.0]]) == (
-        "mean BLEU of 3 test sets\n  42.00  run"
-    )
-    assert format_means(["base", "new"], [[40.0, 41.0], [42.0, 42.5]]).split("\n") == [
+def test_means_are_told_with_the_change_from_the_first():
+    assert format_means(["run"], [42.0], 3) == "mean BLEU of 3 test sets\n  42.00  run"
+    assert format_means(["base", "new"], [41.0, 41.75], 2).split("\n") == [
         "mean BLEU of 2 test sets",
         "  41.00  base",
         "  41.75 (+0.75)  new",
