@@ -1,4 +1,4 @@
-"""One time step of the paper's equations."""
+"""One time step of the papers' equations."""
 
 from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 from dtmt_tf.cells.deep_transition import DeepTransitionCell

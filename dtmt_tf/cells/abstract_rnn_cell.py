@@ -42,7 +42,8 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         dropout_rate: Fraction of candidate units dropped in training, in [0, 1). The carried state
             is never dropped; masks are fresh at every step and already hold the factor 1/(1-rate).
         use_layer_norm: Whether gates are layer-normalised (else they have a plain bias).
-        initializer: Initialiser of every weight but the norms' gain (1) and offset (0).
+        initializer: Initialiser of every weight but the norms'; a subclass may draw biases
+            otherwise.
         seed: Seed of the cell's own dropout masks, used when `prepare` is given no `seeds`.
 
     Raises:
@@ -98,22 +99,28 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         """Features of `project`'s result."""
 
     @property
-    @abc.abstractmethod
     def mask_size(self) -> int:
-        """Features of `masks`' result, 0 where nothing is dropped."""
+        """Features of `masks`' result, 0 where nothing is dropped; by default one mask."""
+        return self.units if self.dropout_rate else 0
 
     @abc.abstractmethod
     def project(self, inputs: Any) -> Any:
         """Returns the input projection, `[..., projection_size]`, of inputs `[..., I]`."""
 
-    @abc.abstractmethod
     def masks(self, inputs: Any, seeds: Any = None) -> Any:
         """Returns multipliers of the candidates, `[..., mask_size]`, or None if that is 0.
+
+        By default there is one candidate; its multipliers are 0 or 1 / (1 - rate).
 
         Args:
             inputs: A tensor with the wanted leading shape.
             seeds: A `keras.random.SeedGenerator` to draw from; the cell's own by default.
         """
+        if not self.dropout_rate:
+            return None
+        ones = ops.ones((*ops.shape(inputs)[:-1], self.units), dtype=self.compute_dtype)
+        seed = self.seed_generator if seeds is None else seeds
+        return keras.random.dropout(ones, self.dropout_rate, seed=seed)
 
     @abc.abstractmethod
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
@@ -150,7 +157,7 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         return self.step(self.prepare(inputs, training=training), states)
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
-        """Zeros, `[B, H]` for each state."""
+        """Zeros, `[B, size]` for each of `state_size`; what a cell attends to it can not know."""
         sizes = self.state_size if isinstance(self.state_size, list) else [self.state_size]
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
 

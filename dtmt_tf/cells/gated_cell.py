@@ -5,9 +5,6 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-import keras
-from keras import ops
-
 from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 from dtmt_tf.cells.gates import Gates
 from dtmt_tf.cells.product import product
@@ -59,11 +56,6 @@ class GatedCell(AbstractRNNCell):
         """Features of the input projection."""
         return self.num_input_projections * self.units
 
-    @property
-    def mask_size(self) -> int:
-        """One mask, on the candidate."""
-        return self.units if self.dropout_rate else 0
-
     def build(self, inputs_shape: Any) -> None:
         """Creates kernel `[I, P]`, recurrent kernel `[H, R]`, candidate bias `[H]` and norms."""
         if self.num_input_projections:
@@ -87,14 +79,6 @@ class GatedCell(AbstractRNNCell):
     def project(self, inputs: Any) -> Any:
         """One product for all gates and the candidate; `[..., 0]` for a cell that reads nothing."""
         return product(inputs, self.kernel) if self.projection_size else inputs[..., :0]
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """A fresh mask for the candidate, `[..., H]`: 0 or 1 / (1 - rate)."""
-        if not self.dropout_rate:
-            return None
-        ones = ops.ones((*ops.shape(inputs)[:-1], self.units), dtype=self.compute_dtype)
-        seed = self.seed_generator if seeds is None else seeds
-        return keras.random.dropout(ones, self.dropout_rate, seed=seed)
 
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Computes gates and candidate, drops, moves the state; its inner values are the gates."""

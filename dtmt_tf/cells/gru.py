@@ -1,4 +1,4 @@
-"""The GRU in the paper's form."""
+"""The GRU of Meng and Zhang (2019), and that of Wang et al. (2017)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dtmt_tf.cells.product import product
 
 @keras.saving.register_keras_serializable("dtmt_tf")
 class GRUCell(GatedCell):
-    """Gated recurrent unit, the plain cell of the paper's comparisons.
+    """Gated recurrent unit, the plain cell of Meng and Zhang's comparisons.
 
     Implements Eqs. (6)-(9) of Meng and Zhang (2019), "DTMT", arXiv:1812.07807v2:
 

@@ -14,7 +14,7 @@ from dtmt_tf.cells.product import product
 
 @keras.saving.register_keras_serializable("dtmt_tf")
 class LAUCell(GatedCell):
-    """Linear associative unit, compared with the L-GRU in Table 3 of the paper.
+    """Linear associative unit, compared with the L-GRU in Table 3 of Meng and Zhang (2019).
 
     Implements Eqs. (4)-(8) of Wang et al. (2017), "Deep Neural Machine Translation with Linear
     Associative Unit", arXiv:1705.00861, with the layer norms of Meng and Zhang (2019):

@@ -93,11 +93,6 @@ class NematusGRUCell(AbstractRNNCell):
         """Features of the input projection."""
         return 3 * self.units if self.reads_input else 0
 
-    @property
-    def mask_size(self) -> int:
-        """One mask, on the candidate."""
-        return self.units if self.dropout_rate else 0
-
     def build(self, inputs_shape: Any) -> None:
         """Creates kernel `[I, 3H]`, recurrent kernel `[H, 3H]`, bias `[3H]` and norms."""
 
@@ -132,14 +127,6 @@ class NematusGRUCell(AbstractRNNCell):
         if not self.bias_on_state:
             values = values + self.bias
         return ops.concatenate(self._normalised(values, self.input_norms), axis=-1)
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """A fresh mask for the candidate, `[..., H]`: 0 or 1 / (1 - rate)."""
-        if not self.dropout_rate:
-            return None
-        ones = ops.ones((*ops.shape(inputs)[:-1], self.units), dtype=self.compute_dtype)
-        seed = self.seed_generator if seeds is None else seeds
-        return keras.random.dropout(ones, self.dropout_rate, seed=seed)
 
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Computes gates and candidate, drops, moves the state."""

@@ -1,7 +1,7 @@
-"""What Keras takes many operations for with TensorFlow, and TensorFlow one or few.
+"""Functions for which Keras builds many TensorFlow operations, and TensorFlow needs one or a few.
 
-Each stands in a loop over time, where small operations cost more than what they compute: they made
-a third of a decode step's.
+Each stands in a loop over time, where small operations cost more than what they compute: of the
+operations of a decode step they made a third.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searches that score a few target words alone: those that a sentence's words are translated by.
+"""Search that scores only a short list of target words: likely translations of a sentence's words.
 
 A lexical shortlist (Jean et al., 2015, arXiv:1412.2007, Section 4.2; Junczys-Dowmunt et al., 2018,
 "Marian: Cost-effective High-Quality Neural Machine Translation in C++", Section 2.3). The output

@@ -1,11 +1,10 @@
 """Cells run over time, embeddings, attention and output."""
 
+from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.additive_attention import AdditiveAttention
 from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
 from dtmt_tf.layers.attentive_cell import AttentiveCell
-from dtmt_tf.layers.decoder import DecoderCell
-from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.deep_decoder import DeepDecoderCell
 from dtmt_tf.layers.deep_encoder import DeepEncoder
 from dtmt_tf.layers.deep_readout import DeepReadout
@@ -24,6 +23,7 @@ from dtmt_tf.layers.stacked_decoder import DecoderLevel, StackedDecoderCell
 from dtmt_tf.layers.stacked_encoder import StackedEncoder
 from dtmt_tf.layers.state_readout import StateReadout
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
+from dtmt_tf.layers.transition_decoder import TransitionDecoderCell
 from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "AttentiveRecurrence",
     "BidirectionalEncoder",
     "ByShape",
-    "DecoderCell",
+    "TransitionDecoderCell",
     "DecoderLevel",
     "DeepDecoderCell",
     "DeepEncoder",

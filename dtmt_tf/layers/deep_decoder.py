@@ -8,8 +8,8 @@ from typing import Any
 from keras import ops
 
 from dtmt_tf.cells import AbstractRNNCell, Step
+from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.additive_attention import AdditiveAttention
-from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.stack_connection import StackConnection
 
 

@@ -12,7 +12,10 @@ from dtmt_tf.layers.residual_norm import ResidualNorm
 
 
 class FeedForwardLayer(keras.layers.Layer):
-    """Base of layers that end with `relu(x W_1 + b_1) W_2 + b_2`, added to the state."""
+    """Base of layers that end with `relu(x W_1 + b_1) W_2 + b_2`, added to the state.
+
+    (Vaswani et al., 2017, Eq. (2).)
+    """
 
     def make_feed_forward(
         self, dim: int, filter_dim: int, initializer: Any, norm: dict[str, Any]

@@ -15,6 +15,8 @@ class ResidualNorm(keras.layers.LayerNormalization):
         post-norm: x = LN(x + dropout(f(x)))
         pre-norm:  x = x + dropout(f(LN(x)))
 
+    The first is that of Vaswani et al. (2017), Section 3.1.
+
     Args:
         pre_norm: Which of the two.
         dropout_rate: Fraction of f's result dropped in training, in [0, 1).

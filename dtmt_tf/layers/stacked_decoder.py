@@ -9,8 +9,8 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells import DeepTransitionCell, Step
+from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.additive_attention import AdditiveAttention
-from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 
 
 class DecoderLevel(keras.layers.Layer):

@@ -1,4 +1,4 @@
-"""Scores over the vocabulary from the decoder's state alone."""
+"""Output network: from the decoder's state alone to scores over the vocabulary."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any
 import keras
 
 from dtmt_tf.layers.affine import Affine
+from dtmt_tf.layers.embedding import TokenEmbedding
 
 
 class StateReadout(keras.layers.Layer):
-    """`logits = W_o dropout(s_t)` (Wang et al., 2017, Eq. (12)).
+    """`logits = W_o dropout(s_t)` (Wang et al., 2017, Eq. (12); Vaswani et al., 2017, 3.4).
 
     Args:
         state_dim: Width of the state, H.
         vocab_size: Target vocabulary, V.
         dropout_rate: Fraction of `s_t` dropped in training ("on the output layer").
         initializer: Initialiser of `W_o`.
+        tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
 
     Call arguments:
-        features: `[y ; s]`, embedding of the previous word and state, `[..., E + H]`; the word is
-            not read.
+        features: They end in the state, `[..., F]`; what stands before it, such as the previous
+            word, is not read.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout mask.
 
@@ -35,12 +37,15 @@ class StateReadout(keras.layers.Layer):
         *,
         dropout_rate: float,
         initializer: Any,
+        tied_to: TokenEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.state_dim = state_dim
         self.dropout_rate = dropout_rate
-        self.logits = Affine(vocab_size, initializer=initializer, use_bias=False, name="logits")
+        self.logits = Affine(
+            vocab_size, initializer=initializer, use_bias=False, tied_to=tied_to, name="logits"
+        )
 
     def build(self, features_shape: Any) -> None:
         """Builds the kernel."""

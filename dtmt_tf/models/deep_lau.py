@@ -32,7 +32,7 @@ CELLS: dict[str, tuple[type[GatedCell], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class DeepLAUConfig(ModelConfig):
-    """Settings of DeepLAU and DeepGRU; the defaults are the paper's DeepLAU."""
+    """Settings of DeepLAU and DeepGRU; the defaults are Wang et al.'s DeepLAU."""
 
     embedding_dim: int = setting(512, "width of embeddings", at_least=1, at_most=65_536)
     units: int = setting(512, "width of states and context", at_least=1, at_most=65_536)
@@ -157,7 +157,7 @@ class DeepLAU(RecurrentModel):
 
 
 def _presets() -> dict[str, ModelConfig]:
-    """The systems of the paper's Table 4, by their numbers of layers in encoder and decoder."""
+    """The systems of Wang et al.'s Table 4, by their numbers of layers."""
     rows: dict[str, dict[str, Any]] = {
         "gru_2_1": {},
         "gru_2_2_wide": {"units": 1024},

@@ -33,7 +33,7 @@ def _depth(default: int, meaning: str, at_least: int = 1) -> Any:
 
 @dataclass(frozen=True)
 class DeepRNNConfig(ModelConfig):
-    """Settings of the deep recurrent family; the defaults are the paper's baseline."""
+    """Settings of the deep recurrent family; the defaults are the authors' baseline."""
 
     embedding_dim: int = setting(512, "width of embeddings", at_least=1, at_most=65_536)
     units: int = setting(1024, "width of a state", at_least=1, at_most=65_536)
@@ -214,7 +214,7 @@ class DeepRNN(RecurrentModel):
 
 
 def _presets() -> dict[str, ModelConfig]:
-    """The systems of the paper's Tables 1 to 4, by what the tables call them."""
+    """The systems of Miceli Barone et al.'s Tables 1 to 4, by what the tables call them."""
     alternating, bidirectional = {"encoder_depth": 4}, {"encoder_above": 3}
 
     def stacked(cell: str, depth: int = 4, blocks: int = 1) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from dtmt_tf.cells import DeepTransitionCell, GatedCell, GRUCell, LAUCell, LGRUC
 from dtmt_tf.config import ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
     BidirectionalEncoder,
-    DecoderCell,
     MultiHeadAdditiveAttention,
     Readout,
     SeedSeries,
     TokenEmbedding,
+    TransitionDecoderCell,
 )
 from dtmt_tf.models.recurrent_model import RecurrentModel
 from dtmt_tf.settings import require, setting
@@ -170,7 +170,7 @@ class DTMT(RecurrentModel):
                 bias_initializer=initializer,
                 name="initial_state",
             ),
-            cell=DecoderCell(
+            cell=TransitionDecoderCell(
                 transition("query", config.query_cell, config.query_depth),
                 MultiHeadAdditiveAttention(
                     config.num_heads,
@@ -192,3 +192,37 @@ class DTMT(RecurrentModel):
                 name="readout",
             ),
         )
+
+
+def _deep(depth: int, **settings: float | str) -> DTMTConfig:
+    """DTMT with the same depth in all three modules."""
+    depths = {f"{module}_depth": depth for module in ("encoder", "query", "decoder")}
+    return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
+
+
+PRESETS: dict[str, ModelConfig] = {
+    "shallow_rnmt": _deep(0, encoder_cell="gru", query_cell="gru", decoder_cell="gru"),
+    "dtmt1": _deep(1),
+    "dtmt2": _deep(2),
+    "dtmt3": _deep(3),
+    "dtmt4": _deep(4),
+    # narrow models need larger weights than the paper's 0.08, which is for 1024 units
+    "dtmt_tiny": _deep(1, embedding_dim=128, units=128, num_heads=4, initializer_range=0.15),
+    "dtmt_small": _deep(
+        1,
+        embedding_dim=256,
+        units=256,
+        num_heads=8,
+        initializer_range=0.1,
+        tied_embeddings="target",
+    ),
+    "dtmt_tied": _deep(  # one table for all three leaves room for units below 10 M
+        1,
+        embedding_dim=352,
+        units=352,
+        context_dim=352,
+        num_heads=8,
+        initializer_range=0.1,
+        tied_embeddings="all",
+    ),
+}

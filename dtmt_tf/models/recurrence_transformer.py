@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from dtmt_tf.layers import (
     SeedSeries,
     WordRecurrence,
 )
+from dtmt_tf.models.transformer import PRESETS as TRANSFORMERS
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
 from dtmt_tf.models.translation_model import Multiplications, elements
 from dtmt_tf.settings import require, setting
@@ -34,7 +34,7 @@ DIRECTIONS = {"arn": 1, "biarn": 2, "birnn": 2}
 
 @dataclass(frozen=True)
 class RecurrenceTransformerConfig(TransformerConfig):
-    """Settings of the Transformer with recurrence; the defaults are the paper's base model."""
+    """Settings of the Transformer with recurrence; the defaults are Hao et al.'s base model."""
 
     recurrence: str = setting(
         "biarn", "attention in one chain, in two, or word by word", choices=sorted(DIRECTIONS)
@@ -66,7 +66,7 @@ class RecurrenceTransformerConfig(TransformerConfig):
         return DIRECTIONS[self.recurrence] * self.model_dim
 
     @property
-    def states(self) -> int:
+    def num_states(self) -> int:
         """How many states that encoder has, whatever the sentence; 0: as many as words."""
         return 0 if self.recurrence == "birnn" else self.recurrence_steps
 
@@ -145,7 +145,7 @@ class RecurrenceTransformer(Transformer):
             name="recurrence",
         )
 
-    def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
+    def make_fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
         """See the base class."""
         config = self.config
         elsewhere = config.fusion_layers == "top" and layer < config.decoder_layers
@@ -175,9 +175,11 @@ class RecurrenceTransformer(Transformer):
         """See the base class."""
         return [*super().encodings(source_ids), self.recur(source_ids)]
 
-    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
+    def source_memory(
+        self, source_ids: Any, training: bool = False, seeds: Any = None
+    ) -> list[Any]:
         """See the base class; the recurrence encoder reads embeddings without signal."""
-        annotations, bias = self.read(source_ids, training, seeds)
+        annotations, bias = self.annotate(source_ids, training, seeds)
         recurrent = self.recur(source_ids, training, seeds)
         if self.config.fusion == "columns":
             annotations = ops.concatenate([annotations, recurrent[0]], axis=-1)
@@ -197,7 +199,7 @@ class RecurrenceTransformer(Transformer):
 
     def of_recurrence(self, layer: RecurrenceLayer, is_first: bool) -> Multiplications:
         """Returns the arithmetic of a layer of the recurrence encoder."""
-        steps, after = self.config.states, elements([layer.inner, layer.outer])
+        steps, after = self.config.num_states, elements([layer.inner, layer.outer])
         cells = [chain.transition for chain in layer.recurrence.chains]
         if self.config.recurrence == "birnn":
             return Multiplications(source=elements(cells) + after)
@@ -216,7 +218,7 @@ class RecurrenceTransformer(Transformer):
         """Returns the arithmetic of what reads the recurrence encoder."""
         keys = elements([fusion.attention.key_value])
         target, pair = elements([fusion]) - keys, 2 * fusion.attention.units
-        if steps := self.config.states:
+        if steps := self.config.num_states:
             return Multiplications(sentence=steps * keys, target=target + steps * pair)
         return Multiplications(source=keys, target=target, pair=pair)
 
@@ -245,13 +247,8 @@ class RecurrenceTransformer(Transformer):
         return {**new, **super().modules()}
 
 
-def presets(transformers: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    """The systems of the paper's Tables 1 to 4, and a small one.
-
-    Args:
-        transformers: "transformer_base", "transformer_big" and "transformer_tiny", without
-            recurrence.
-    """
+def _presets() -> dict[str, ModelConfig]:
+    """The systems of Hao et al.'s Tables 1 to 4, and a small one."""
     settings: dict[str, dict[str, Any]] = {
         "tiny_biarn": {},
         "base_biarn": {},
@@ -270,7 +267,10 @@ def presets(transformers: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
     }
 
     def added(name: str) -> ModelConfig:
-        size = dataclasses.asdict(transformers[f"transformer_{name.partition('_')[0]}"])
+        size = dataclasses.asdict(TRANSFORMERS[f"transformer_{name.partition('_')[0]}"])
         return RecurrenceTransformerConfig(**size, **settings[name])
 
     return {f"transformer_{name}": added(name) for name in settings}
+
+
+PRESETS = _presets()

@@ -1,4 +1,4 @@
-"""The Transformer, the baseline of the paper's comparisons."""
+"""The Transformer, with which Meng and Zhang compare DTMT and Hao et al. begin."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from keras import ops
 
 from dtmt_tf.config import PAD_ID, ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
-    Affine,
     ByShape,
     Fusion,
     MultiHeadDotAttention,
     SeedSeries,
+    StateReadout,
     TokenEmbedding,
     TransformerLayer,
     TransformerStack,
@@ -77,50 +77,6 @@ class TransformerConfig(ModelConfig):
         return model
 
 
-class Prediction(keras.layers.Layer):
-    """Dropout, then scores over the vocabulary, `h W`; the paper's counts leave no bias.
-
-    Args:
-        vocab_size: Target vocabulary, V.
-        dropout_rate: Fraction of `h` dropped in training.
-        initializer: Initialiser of the kernel.
-        tied_to: An embedding whose table serves as `W^T`; none by default.
-
-    Call arguments:
-        features: The decoder's last states, `[..., d]`.
-        training: Whether dropout is active.
-        seeds: A `keras.random.SeedGenerator` for the dropout mask.
-
-    Returns:
-        Logits, `[..., V]`.
-    """
-
-    def __init__(
-        self,
-        vocab_size: int,
-        *,
-        dropout_rate: float,
-        initializer: Any,
-        tied_to: TokenEmbedding | None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.dropout_rate = dropout_rate
-        self.logits = Affine(
-            vocab_size, initializer=initializer, use_bias=False, tied_to=tied_to, name="logits"
-        )
-
-    def build(self, features_shape: Any) -> None:
-        """Builds the kernel."""
-        self.logits.build(features_shape)
-
-    def call(self, features: Any, training: bool = False, seeds: Any = None) -> Any:
-        """Drops, scores."""
-        if training and self.dropout_rate:
-            features = keras.random.dropout(features, self.dropout_rate, seed=seeds)
-        return self.logits(features)
-
-
 class Transformer(TranslationModel):
     """Vaswani et al. (2017), "Attention Is All You Need", arXiv:1706.03762.
 
@@ -130,9 +86,9 @@ class Transformer(TranslationModel):
     zero. The row of <pad>, which is read for nothing else, is the word before the first.
 
     Dropout: `embedding_dropout_rate` on embeddings with their signal; `candidate_dropout_rate`, for
-    what a step adds to its state, on each part's result before it is added (the paper's residual
-    dropout); `output_dropout_rate` before the softmax (the paper: 0). Attention weights and the
-    feed-forward parts' inner units are not dropped, as in the paper.
+    what a step adds to its state, on each part's result before it is added (Vaswani et al.'s
+    residual dropout); `output_dropout_rate` before the softmax (theirs is 0). Attention weights and
+    the feed-forward parts' inner units are not dropped, as in their paper.
 
     Args:
         config: Sizes and switches.
@@ -182,7 +138,7 @@ class Transformer(TranslationModel):
                     norm=norm,
                     initializer=matrices,
                     relative_distance=config.relative_distance,
-                    fusion=self.fusion(k, norm, matrices) if reads_sources else None,
+                    fusion=self.make_fusion(k, norm, matrices) if reads_sources else None,
                     name=f"layer_{k}",
                 )
                 for k in range(1, num_layers + 1)
@@ -199,7 +155,8 @@ class Transformer(TranslationModel):
         )
         self.encoder = stack("encoder", config.encoder_layers, reads_sources=False)
         self.decoder = stack("decoder", config.decoder_layers, reads_sources=True)
-        self.readout = Prediction(
+        self.readout = StateReadout(
+            dim,
             target_vocab_size,
             dropout_rate=training.output_dropout_rate,
             initializer=tables,
@@ -221,11 +178,13 @@ class Transformer(TranslationModel):
         self.decoder.build(states_shape, (None, None, self.annotations_dim))
         self.readout.build(states_shape)
 
-    def fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
+    def make_fusion(self, layer: int, norm: dict[str, Any], initializer: Any) -> Fusion | None:
         """Makes what else a decoder layer, counted from 1, attends to: here nothing."""
         return None
 
-    def read(self, source_ids: Any, training: bool = False, seeds: Any = None) -> tuple[Any, Any]:
+    def annotate(
+        self, source_ids: Any, training: bool = False, seeds: Any = None
+    ) -> tuple[Any, Any]:
         """Returns the encoder's states, `[B, S, d]`, and the bias of scores, `[B, S]`."""
         options = {"training": training, "seeds": seeds}
         positions = ops.arange(ops.shape(source_ids)[1])
@@ -247,15 +206,17 @@ class Transformer(TranslationModel):
         both = ops.stack([back, ops.transpose(back)])
         return ops.repeat(both, self.config.num_heads // 2, axis=0)
 
-    def annotate(self, source_ids: Any, training: bool = False, seeds: Any = None) -> list[Any]:
+    def source_memory(
+        self, source_ids: Any, training: bool = False, seeds: Any = None
+    ) -> list[Any]:
         """Returns the decoder's memory of the sources."""
-        return self.decoder.precompute(*self.read(source_ids, training, seeds))
+        return self.decoder.precompute(*self.annotate(source_ids, training, seeds))
 
     def decode(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
     ) -> tuple[Any, list[Any]]:
         """Returns the decoder's states `[B, T, d]` and the attention weights of each layer."""
-        memory = self.annotate(source_ids, training, seeds)
+        memory = self.source_memory(source_ids, training, seeds)
         previous = ops.pad(target_ids[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         positions = ops.arange(ops.shape(target_ids)[1])
         embedded = self.target_embedding(previous, positions, training=training, seeds=seeds)
@@ -272,7 +233,7 @@ class Transformer(TranslationModel):
     def encode(self, source_ids: Any) -> tuple[Any, Any]:
         """See the base class; the keys and values of no words are empty."""
         heads, layers = self.config.num_heads, self.config.decoder_layers
-        memory = self.annotate(source_ids)
+        memory = self.source_memory(source_ids)
         shape = (ops.shape(source_ids)[0], 1, heads, 0, self.config.model_dim // heads)
         empty = ops.zeros(shape, dtype=self.compute_dtype)
         position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
@@ -280,7 +241,7 @@ class Transformer(TranslationModel):
 
     def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
         """See the base class."""
-        return [(self.read(source_ids)[0], ops.not_equal(source_ids, PAD_ID))]
+        return [(self.annotate(source_ids)[0], ops.not_equal(source_ids, PAD_ID))]
 
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """See the base class; projects one word and attends to the keys and values of the past."""
@@ -358,3 +319,20 @@ def _of_pair(attention: MultiHeadDotAttention) -> int:
     With relative positions each has a vector of its own besides.
     """
     return (4 if attention.relative_distance else 2) * attention.units
+
+
+def _preset(
+    depth: int, dim: int, filter_dim: int, num_heads: int, **settings: int
+) -> TransformerConfig:
+    """A Transformer with as many layers on both sides."""
+    return TransformerConfig(dim, filter_dim, num_heads, depth, depth, **settings)  # type: ignore[arg-type]
+
+
+PRESETS: dict[str, ModelConfig] = {
+    "transformer_tiny": _preset(4, 128, 256, 4),
+    "transformer_base": _preset(6, 512, 2048, 8),
+    "transformer_big": _preset(6, 1024, 4096, 16),
+    # of Table 4 of Hao et al. (2019)
+    "transformer_base_relpos": _preset(6, 512, 2048, 8, relative_distance=16),
+    "transformer_base_disan": _preset(6, 512, 2048, 8, directional=True),
+}

@@ -63,7 +63,7 @@ def attention_weights(attention, value=stored):
 
 
 def decoder_weights(cell, value=stored):
-    """One `DecoderCell`."""
+    """One `TransitionDecoderCell`."""
     return {
         "query": module_weights(cell.query, value),
         "attention": attention_weights(cell.attention, value),

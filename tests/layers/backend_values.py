@@ -15,10 +15,10 @@ import numpy as np
 from dtmt_tf.cells import DeepTransitionCell, GRUCell, LGRUCell, TGRUCell
 from dtmt_tf.layers import (
     BidirectionalEncoder,
-    DecoderCell,
     MultiHeadAdditiveAttention,
     Readout,
     TokenEmbedding,
+    TransitionDecoderCell,
     TransitionRNN,
 )
 
@@ -37,7 +37,7 @@ def values():
     embedding = TokenEmbedding(WORDS, EMBEDDING)
     encoder = BidirectionalEncoder(module(LGRUCell), module(GRUCell))
     attention = MultiHeadAdditiveAttention(HEADS, UNITS, 2 * UNITS, initializer="zeros")
-    cell = DecoderCell(module(GRUCell), attention, module(LGRUCell), 2 * UNITS)
+    cell = TransitionDecoderCell(module(GRUCell), attention, module(LGRUCell), 2 * UNITS)
     decoder = TransitionRNN(cell, return_sequences=True)
     readout = Readout(UNITS, WORDS, initializer="zeros")
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from dtmt_tf.cells import GRUCell, LAUCell
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import SeedStream, TransitionRNN
+from dtmt_tf.layers import TransitionRNN
 from dtmt_tf.models import MODELS, DeepLAUConfig
 from tests.cells.twin import (
     assert_gradients_match,
@@ -176,22 +176,6 @@ def test_first_weights_are_normal_with_the_paper_s_deviation():
         starts.append(float(values.flat[0]))
         assert abs(np.mean(values)) < 0.02 and 0.03 < np.std(values) < 0.05, ours.path
     assert len(starts) == len(set(starts)) == 2 + 8 + 1 + 3 + 8 + 1
-
-
-@pytest.mark.parametrize("place", ["embedding", "candidate", "output"])
-def test_each_rate_drops_somewhere_and_depends_on_the_seeds_alone(place):
-    model, plain = make_model("lau", **{place: 0.4}), make_model("lau")
-    still = model(SOURCE, TARGET)
-    np.testing.assert_array_equal(still, plain(SOURCE, TARGET))
-    first, same, other = (
-        model(SOURCE, TARGET, training=True, seeds=SeedStream(base))
-        for base in ((1, 2), (1, 2), (1, 3))
-    )
-    np.testing.assert_array_equal(first, same)
-    assert relative_error(other, first) > 0.01
-    features = model.features(SOURCE, TARGET, training=True, seeds=SeedStream((1, 2)))
-    touched = relative_error(features, model.features(SOURCE, TARGET)) > 0.01
-    assert touched == (place != "output")
 
 
 def test_inspection_depths_and_arithmetic_know_every_layer():

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import DeepRNNConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models.test_dtmt import REAL, SOURCE, TARGET, WORDS_S, WORDS_T, step_through
@@ -166,17 +165,6 @@ def test_padding_columns_change_nothing(form):
         source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
         target = np.pad(TARGET, [(0, 0), (0, target_columns)])
         assert relative_error(model(source, target)[:, :4][REAL], expected[REAL]) <= 1e-5
-
-
-def test_dropout_is_a_function_of_the_seed_stream_and_off_outside_training():
-    model, plain = make_model("shallow", rate=0.3), make_model("shallow")
-    np.testing.assert_array_equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
-    first, same, other = (
-        model(SOURCE, TARGET, training=True, seeds=SeedStream(base))
-        for base in ((1, 2), (1, 2), (1, 3))
-    )
-    np.testing.assert_array_equal(first, same)
-    assert relative_error(other, first) > 0.01
 
 
 def test_inspection_shows_gates_of_every_block_and_the_mean_attention():

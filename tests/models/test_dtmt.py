@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import SeedStream
 from dtmt_tf.models import DTMTConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, weights_of
 from tests.reference import numpy_dtmt as ref
@@ -198,18 +197,6 @@ def test_graph_and_eager_mode_agree(model):
     graph = tf.function(lambda source, target: model(source, target), input_signature=specs)
     logits = graph(SOURCE.astype("int32"), TARGET.astype("int32"))
     assert relative_error(logits, model(SOURCE, TARGET)) <= 1e-6
-
-
-def test_dropout_is_a_function_of_the_seed_stream():
-    model, plain = make_model(rates=0.3), make_model()
-    np.testing.assert_array_equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
-    first, same, other = (
-        model(SOURCE, TARGET, training=True, seeds=SeedStream(base))
-        for base in ((1, 2), (1, 2), (1, 3))
-    )
-    np.testing.assert_array_equal(first, same)
-    assert relative_error(other, first) > 0.01
-    assert relative_error(plain(SOURCE, TARGET, training=True), plain(SOURCE, TARGET)) == 0
 
 
 def test_mixed_precision_stays_near_float32(model, dtype_policy):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.layers import FUSIONS
 from dtmt_tf.models import RecurrenceTransformerConfig, TransformerConfig
 from dtmt_tf.planning import flops
 
@@ -31,6 +32,10 @@ MODELS = {
     ),
     "birnn": RecurrenceTransformerConfig(**SIZES, recurrence="birnn", recurrence_layers=2),
     "columns": RecurrenceTransformerConfig(**SIZES, recurrence="birnn", fusion="columns"),
+}
+MODELS |= {
+    f"fusion {name}": RecurrenceTransformerConfig(**SIZES, recurrence_steps=3, fusion=name)
+    for name in FUSIONS
 }
 
 

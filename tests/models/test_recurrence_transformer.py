@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import FUSIONS, SeedStream, watching
+from dtmt_tf.layers import FUSIONS, Affine, SeedStream, watching
 from dtmt_tf.models import MODELS, RecurrenceTransformerConfig, TransformerConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models import test_transformer as plain
@@ -31,6 +31,7 @@ FORMS = {
     "columns": {"recurrence": "birnn", "recurrence_layers": 2, "fusion": "columns"},
     "one step, one head": {"recurrence_steps": 1, "num_heads": 1, "pre_norm": True},
 }
+FORMS |= {f"{name}, all layers": {"fusion": name, "fusion_layers": "all"} for name in FUSIONS}
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -85,8 +86,8 @@ def weights_of(model, value=stored):
                 "attention": plain.attention_weights(layer.fusion.attention, value),
                 "norm": norm(layer.fusion.norm, value),
             }
-            if hasattr(layer.fusion, "gate"):
-                found["fusion"]["gate"] = affine(layer.fusion.gate, value)
+            own = (part for part in vars(layer.fusion).values() if isinstance(part, Affine))
+            found["fusion"] |= {part.name: affine(part, value) for part in own}
     return weights
 
 

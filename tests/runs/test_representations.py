@@ -35,7 +35,7 @@ def test_padding_and_neighbours_do_not_change_a_representation(run):
     assert found.shape == (3, 8) and found.dtype == np.float32
     for sentence, row in zip(SENTENCES, found, strict=True):
         ids = run.vocabulary.source.encode([sentence]).to_tensor()[:, :12]
-        states, _ = model.read(ids)
+        states, _ = model.annotate(ids)
         np.testing.assert_allclose(row, np.mean(states[0], axis=0), atol=1e-5)
 
 

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.layers import DecoderCell, MultiHeadAdditiveAttention, SeedStream, TransitionRNN
+from dtmt_tf.layers import (
+    MultiHeadAdditiveAttention,
+    SeedStream,
+    TransitionDecoderCell,
+    TransitionRNN,
+)
 from tests.cells.test_deep_transition import make_module
 from tests.cells.twin import assert_gradients_match, decoder_weights, randomise, relative_error
 from tests.reference import numpy_dtmt as ref
@@ -14,7 +19,7 @@ MASK = np.arange(5) < np.array([4, 5, 1])[:, None]
 
 
 def make_decoder(rng, kind="lgru", query_depth=1, depth=1, output_dim=8, **options):
-    cell = DecoderCell(
+    cell = TransitionDecoderCell(
         make_module(kind, query_depth, UNITS, **options),
         MultiHeadAdditiveAttention(HEADS, UNITS, output_dim, initializer="zeros"),
         make_module(kind, depth, UNITS, **options),

@@ -7,11 +7,11 @@ from typing import Any
 from keras import ops
 
 from dtmt_tf.cells import DeepTransitionCell, Step
+from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
-from dtmt_tf.layers.decoder_cell import AbstractDecoderCell
 
 
-class DecoderCell(AbstractDecoderCell):
+class TransitionDecoderCell(AbstractDecoderCell):
     """One target word: query transition, attention, decoder transition.
 
         q_t = query transition(y_{t-1}, s_{t-1})
