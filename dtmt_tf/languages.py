@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 
 from dtmt_tf.errors import UserError
 
 _FORM = re.compile(r"[A-Za-z0-9]{1,8}([-_][A-Za-z0-9]{1,8})*")  # as RFC 5646; safe in file names
 _PRIVATE = re.compile(r"x-.+|q[a-t][a-z](-.+)?")  # of RFC 5646, and qaa to qtz of ISO 639-2
-_SEVERAL = {  # names of scripts in Unicode where CLDR's code stands for several, or has another
+_OF_LETTERS = {  # how letters' names begin in Unicode where CLDR's name for the script does not
     **dict.fromkeys(("Hani", "Hans", "Hant"), ("CJK",)),
+    "Hanb": ("CJK", "BOPOMOFO"),
+    "Hrkt": ("HIRAGANA", "KATAKANA"),
     "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
     "Kore": ("HANGUL", "CJK"),
+    "Jamo": ("HANGUL",),
+    "Aran": ("ARABIC",),
+    "Beng": ("BENGALI",),
+    "Cans": ("CANADIAN",),
+    "Cpmn": ("CYPRO",),
+    "Cyrs": ("CYRILLIC",),
+    "Lana": ("TAI",),
+    **dict.fromkeys(("Latf", "Latg"), ("LATIN",)),
+    "Lisu": ("LISU",),
+    "Mand": ("MANDAIC",),
+    "Mtei": ("MEETEI",),
+    "Nkoo": ("NKO",),
+    "Nshu": ("NUSHU",),
+    "Orkh": ("OLD",),
+    "Orya": ("ORIYA",),
+    "Phag": ("PHAGS",),
+    "Plrd": ("MIAO",),
+    "Qaag": ("MYANMAR",),
+    **dict.fromkeys(("Syre", "Syrj", "Syrn"), ("SYRIAC",)),
+    "Wara": ("WARANG",),
+    "Xsux": ("CUNEIFORM",),
 }
 _WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
 
@@ -39,11 +63,11 @@ def has_blanks(code: str) -> bool:
 
 @functools.cache
 def scripts(code: str) -> frozenset[str]:
-    """Returns the scripts that a language is written in, by the names that Unicode's letters have.
+    """Returns the scripts that a language is written in, as `script` calls them.
 
     Args:
         code: Such as `"de"`, which gives `{"LATIN"}`, or `"sr-Latn"`. Nothing is known of private
-            codes.
+            codes, nor of scripts that no letter's name begins with.
     """
     from babel import Locale
     from babel.core import get_global
@@ -59,9 +83,23 @@ def scripts(code: str) -> frozenset[str]:
         ),
         "",
     )
-    script = (named or found.split("_")[1:2] or [""])[0]
-    name = Locale("en").scripts.get(script, "").upper()
-    return frozenset(_SEVERAL.get(script, name.split()[:1]))
+    own = (named or found.split("_")[1:2] or [""])[0]
+    name = Locale("en").scripts.get(own, "").upper()
+    return frozenset(_OF_LETTERS.get(own, name.split()[:1])) & _scripts_of_letters()
+
+
+def script(character: str) -> str:
+    """Returns the script of a letter, the first word of its name in Unicode; else nothing."""
+    if not character.isalpha():
+        return ""
+    name = unicodedata.name(character, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
+    return name.partition(" ")[0].partition("-")[0]
+
+
+@functools.cache
+def _scripts_of_letters() -> frozenset[str]:
+    """Returns the scripts of all letters; from U+20000 on there is only CJK."""
+    return frozenset(map(script, map(chr, range(0x20000)))) - {""}
 
 
 def check_form(setting: str, code: str) -> None:

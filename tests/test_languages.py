@@ -1,9 +1,12 @@
+import sys
+
 import pytest
+from babel import Locale
 from babel.core import get_global
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language, check_language, scripts
+from dtmt_tf.languages import base_language, check_language, script, scripts
 from dtmt_tf.tasks import TASKS
 from tests.toy_experiment import message, resolved
 
@@ -47,6 +50,41 @@ def test_every_code_that_cldr_has_another_for_is_taken():
 
 def test_three_letters_are_written_as_two_are():
     assert scripts("zho") == scripts("zh") == {"CJK"} and scripts("deu") == {"LATIN"}
+
+
+def test_scripts_are_those_that_letters_have():
+    letters = {script(chr(code)) for code in range(sys.maxunicode + 1)} - {""}
+    likely = get_global("likely_subtags")
+    for code in [*Locale("en").languages, *get_global("language_aliases"), *likely]:
+        assert scripts(code) <= letters, code
+    for own in Locale("en").scripts:
+        assert scripts(f"en-{own}") <= letters, own
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("bn", "আমি ভাত খাই"),
+        ("as", "মই ভাত খাওঁ"),
+        ("or", "ମୁଁ ଭାତ ଖାଏ"),
+        ("mni-Mtei", "ꯑꯩ"),
+        ("iu", "ᐃᓄᒃᑎᑐᑦ"),
+        ("cr", "ᓀᐦᐃᔭᐍᐏᐣ"),
+        ("oj", "ᐊᓂᔑᓈᐯᒧᐎᓐ"),
+        ("nqo", "ߒߞߏ"),
+        ("akk", "𒀝𒅗𒁺𒌑"),
+        ("cu-Cyrs", "слово"),
+        ("ga-Latg", "Gaeilge"),
+        ("yue", "佢哋"),
+        ("am", "አማርኛ"),
+        ("chr", "ᏣᎳᎩ"),
+        ("dv", "ދިވެހި"),
+        ("sat", "ᱥᱟᱱᱛᱟᱲᱤ"),
+        ("ber-Tfng", "ⵜⴰⵎⴰⵣⵉⵖⵜ"),
+    ],
+)
+def test_a_language_has_the_script_of_its_text(code, text):
+    assert scripts(code) == {script(letter) for letter in text} - {""}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ What they drop of clean text, and what they catch, is measured in EXPERIMENTS.md
 from __future__ import annotations
 
 import functools
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -17,12 +16,14 @@ import numpy.typing as npt
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language, scripts
+from dtmt_tf.languages import base_language, script, scripts
 
 SHORT = 20  # characters; a pair without a longer side may be a name or a number, and stays
 LEAST_SHARE = 0.1  # of a side's letters that are in a script of its language
 ODDS = 99.0  # of another language against a side's own
 IDENTIFIER = "py3langid"  # tells languages; not among the requirements
+
+_script = functools.cache(script)
 
 Rule = Callable[[str, str], bool]  # source and target -> whether the pair is dropped
 Masks = Mapping[str, npt.NDArray[np.bool_]]
@@ -66,10 +67,14 @@ def judge(pairs: Iterable[tuple[str, str]], data: DataConfig) -> Masks:
 
 def version(data: DataConfig) -> str:
     """Returns what changes if filters would judge otherwise, besides this file and the settings."""
-    if "language" not in data.filters:
-        return ""
-    _identifier()
-    return metadata.version(IDENTIFIER)
+    found = []
+    if "script" in data.filters:
+        languages = data.source_language, data.target_language
+        found += [str(sorted(scripts(language))) for language in languages]
+    if "language" in data.filters:
+        _identifier()
+        found.append(metadata.version(IDENTIFIER))
+    return "".join(found)
 
 
 def usual_ratio(sizes: npt.NDArray[np.int32]) -> float:
@@ -118,19 +123,10 @@ def share_of_script(text: str, own: frozenset[str]) -> float:
     """
     letters = inside = 0
     for character, count in Counter(text).items():
-        if script := _script(character):
+        if of_letter := _script(character):
             letters += count
-            inside += count * (script in own)
+            inside += count * (of_letter in own)
     return inside / letters if letters else 1.0
-
-
-@functools.cache
-def _script(character: str) -> str:
-    """Returns the script of a letter, the first word of its name in Unicode; else nothing."""
-    if not character.isalpha():
-        return ""
-    name = unicodedata.name(character, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
-    return name.partition(" ")[0].partition("-")[0]
 
 
 def _wrong_language(languages: tuple[str, str]) -> Rule:

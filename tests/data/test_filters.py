@@ -72,6 +72,17 @@ def test_letters_of_other_scripts_may_be_part_of_a_sentence():
     assert dropped("script", **rule, target_language="zh") == {"script": []}
 
 
+def test_text_in_letters_of_its_language_is_kept():
+    pairs = [("The dog sees a small cat.", "কুকুরটি একটি ছোট বিড়াল দেখছে।")]
+    assert dropped("script", pairs=pairs, target_language="bn") == {"script": []}
+    assert dropped("script", pairs=pairs, target_language="hi") == {"script": [0]}
+
+
+def test_verdicts_are_of_the_scripts_that_languages_had():
+    assert filters.version(data()) == ""
+    assert filters.version(data("script")) != filters.version(data("script", target_language="bn"))
+
+
 @pytest.fixture
 def identifier(monkeypatch):
     """A library that tells languages, by the first word of a text alone."""
