@@ -38,7 +38,8 @@ _OF_LETTERS = {  # how letters' names begin in Unicode where CLDR's name for the
     "Wara": ("WARANG",),
     "Xsux": ("CUNEIFORM",),
 }
-_WITHOUT_BLANKS = ("zh", "ja", "th", "lo", "km", "my")
+CHINESE = ("zh", "yue", "wuu", "nan", "hak", "gan", "hsn", "lzh")
+_WITHOUT_BLANKS = (*CHINESE, "ja", "th", "lo", "km", "my", "bo", "dz")
 
 
 def base_language(code: str) -> str:

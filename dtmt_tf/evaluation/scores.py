@@ -16,10 +16,10 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language
+from dtmt_tf.languages import CHINESE, base_language, has_blanks
 
-# for languages without blanks between words, as sacreBLEU advises; 13a for all others
-LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", "zh": "zh"}
+# as sacreBLEU advises; for others 13a, or char where no blanks are between words
+LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", **dict.fromkeys(CHINESE, "zh")}
 MULTI_BLEU = "multi-bleu"
 SAMPLES, SEED = 1000, 12345  # of every bootstrap
 _SEED_VARIABLE = "SACREBLEU_SEED"
@@ -118,7 +118,8 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
     """
     if tokenize != "auto":
         return tokenize
-    return LANGUAGE_TOKENIZERS.get(base_language(language), "13a")
+    other = "13a" if has_blanks(language) else "char"
+    return LANGUAGE_TOKENIZERS.get(base_language(language), other)
 
 
 def score_hypotheses(
