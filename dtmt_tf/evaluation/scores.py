@@ -148,7 +148,8 @@ def score_hypotheses(
         exact_match: Whether to compute the percentage of hypotheses that equal a reference,
             white space at either end aside.
         full: Whether to compute TER, too, and the intervals. TER is sacreBLEU's default, without
-            regard to case; of a language without blanks it counts characters.
+            regard to case. With the tokenizers of Asian languages, and `"char"`, each Chinese
+            character is a word; in other scripts words are what stands between blanks.
 
     Returns:
         The scores, with a signature for each metric.
@@ -242,9 +243,9 @@ def compare_systems(
 
     BLEU, chrF2 and TER are compared, each by samples of its own.
 
-    The p-values are sacreBLEU's, with one exception. Where a system's hypotheses equal the
-    baseline's line for line, sacreBLEU reports the smallest p-value it can, 1 / (samples + 1);
-    here such a system has the p-value 1.
+    The p-values are sacreBLEU's, with one exception. Where a metric gives a system the baseline's
+    score, its p-value is 1. sacreBLEU counts the samples that differ by more than the scores do;
+    where all are equal, too, it counts none and reports the smallest it can, 1 / (samples + 1).
 
     Args:
         named_hypotheses: Hypotheses by system name, at least two systems. The first one is the
@@ -289,12 +290,10 @@ def compare_systems(
             n_samples=samples,
         )
         signatures, columns = test()
-    baseline = next(iter(named_hypotheses.values()))
     scores = []
-    for row, (name, hypotheses) in enumerate(named_hypotheses.items()):
-        same = list(hypotheses) == list(baseline)
+    for row, name in enumerate(named_hypotheses):
         found = {
-            metric: _metric_score(columns[metric][row], signature, same)
+            metric: _metric_score(columns[metric][row], columns[metric][0], signature)
             for metric, signature in signatures.items()
         }
         bleu = found.pop("BLEU")
@@ -308,12 +307,12 @@ def compare_systems(
     return scores
 
 
-def _metric_score(result: object, signature: object, same: bool) -> MetricScore:
-    """Returns what sacreBLEU found; `same` says whether the system is the baseline's twin."""
+def _metric_score(result: Any, baseline: Any, signature: object) -> MetricScore:
+    """Returns what sacreBLEU found of a system and a metric, beside what it found of the first."""
     if not isinstance(result, Result) or result.mean is None or result.ci is None:
         raise TypeError(f"sacreBLEU should give a bootstrap result. Received: {result!r}")
     p_value = None if result.p_value is None else float(result.p_value)
-    if p_value is not None and same:
+    if p_value is not None and result.score == baseline.score:
         p_value = 1.0
     figures = float(result.score), float(result.mean), float(result.ci)
     return MetricScore(*figures, p_value, str(signature))
@@ -334,7 +333,7 @@ def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
 
 
 def _build_ter(tokenize: str) -> TER:
-    """Returns the TER metric; where BLEU's tokenizer is one without blanks, it divides, too."""
+    """Returns the TER metric; with BLEU's tokenizers of Asia it divides Chinese characters."""
     without_blanks = tokenize in (*LANGUAGE_TOKENIZERS.values(), "char")
     return TER(normalized=without_blanks, asian_support=without_blanks)
 

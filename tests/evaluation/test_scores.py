@@ -328,6 +328,17 @@ def test_identical_systems_do_not_differ_significantly():
     assert same.p_value == 1.0
 
 
+def test_where_a_metric_sees_no_difference_the_p_value_is_1():
+    references, good, bad = _systems()
+    systems = {"good": good, "blanks": [f"{line} " for line in good], "bad": bad}
+    _, blanks, other = compare_systems(systems, references, samples=50)
+    p_values = {name: found.p_value for name, found in blanks.others.items()}
+    assert blanks.p_value == p_values["TER"] == p_values["chrF2"] == 1.0
+    assert other.p_value < 0.05
+    _, wrong = compare_systems({"a": ["x", "y"], "b": ["z z z", "z"]}, ["a b", "c d"], samples=50)
+    assert wrong.bleu == 0.0 and wrong.p_value == 1.0
+
+
 def test_comparison_equals_that_of_the_command_line(tmp_path, monkeypatch):
     references, good, bad = _systems()
     middle = bad[:45] + good[45:]

@@ -65,6 +65,7 @@ def test_equal_systems_do_not_differ(texts):
     lines, first, _ = texts
     counts = count_sentences(first, lines)
     assert paired_bootstrap(counts, counts.copy()) == 1.0
+    assert paired_bootstrap(*(count_sentences([text], ["a b c"]) for text in ("x", "y z"))) == 1.0
     assert paired_bootstrap(np.concatenate([counts] * 2), np.concatenate([counts] * 2)) == 1.0
 
 
