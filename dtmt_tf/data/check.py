@@ -106,6 +106,14 @@ def check_pairs(
     return _check(files_of, limits or Limits(), stop_if_fatal)
 
 
+def find_overlap(split: str, held_out: Iterable[bytes], train: Iterable[bytes]) -> list[Finding]:
+    """Finds source lines of a held-out split in training, as `check_files` does in files."""
+    side, hashes = _Side(f"{split} source", iter(())), array("q", map(hash, held_out))
+    side.num_lines = len(hashes)
+    _check_overlap(split, [(side, side)], hashes, map(hash, train))
+    return side.findings()
+
+
 def format_findings(findings: Iterable[Finding]) -> str:
     """One line for each finding: `file:line: message (count lines)`."""
     return "\n".join(
@@ -270,7 +278,7 @@ def _check_duplicates(files: Files, pairs: np.ndarray) -> None:
     _note_pairs(files, repeats, "duplicate", "repeats an earlier pair")
 
 
-def _check_overlap(split: str, files: Files, held_out: array, train: array) -> None:
+def _check_overlap(split: str, files: Files, held_out: array, train: Iterable[int]) -> None:
     """Notes source sentences of a held-out split that occur in training."""
     # The set is of the smaller side, which the training set is not.
     wanted = set(held_out) - {0}

@@ -85,5 +85,6 @@ def load_corpus(data: DataConfig, task: Task, data_dir: Path | None, cache_dir: 
     with_train = [k for k, text in enumerate(texts) if TRAIN in text.sizes]
     if data.filters and with_train:
         last = with_train[-1]  # the one that is trained on
-        texts[last] = FilteredText(texts[last], data, request.datasets / "filtered")
+        splits = (TRAIN, own_files.VALIDATION) if own_files.holds_out(data) else (TRAIN,)
+        texts[last] = FilteredText(texts[last], data, request.datasets / "filtered", splits)
     return Corpus(texts)

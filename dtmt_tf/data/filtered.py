@@ -1,4 +1,4 @@
-"""Parallel text without the training pairs that filters drop. Nothing is copied."""
+"""Parallel text without the pairs that filters drop. Nothing is copied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ KEPT = 0  # in the array of reasons; else 1 + the place of the filter
 
 
 class FilteredText(PreparedText):
-    """A data set whose training split lacks what filters drop.
+    """A data set whose training split lacks what filters drop, and others taken from the same text.
 
     A pair that several filters would drop counts for the first of them.
 
@@ -34,21 +34,37 @@ class FilteredText(PreparedText):
         text: The data set as it is.
         data: Names the filters.
         folder: Where their verdicts are kept, a byte a pair.
+        splits: Those that are filtered, training first; they are judged as one text.
 
     Attributes:
         dropped: Number of training pairs by the filter that drops them.
 
     Raises:
-        UserError: If no training pair is left; or see `filters.judge`.
+        UserError: If no pair of a split is left; or see `filters.judge`.
     """
 
-    def __init__(self, text: PreparedText, data: DataConfig, folder: Path) -> None:
-        reasons = _reasons(text, data, folder)
-        self._rows = np.flatnonzero(reasons == KEPT)
+    def __init__(
+        self,
+        text: PreparedText,
+        data: DataConfig,
+        folder: Path,
+        splits: Sequence[str] = (TRAIN,),
+    ) -> None:
+        ends = np.cumsum([text.sizes[split] for split in splits])
+        parts = np.split(_reasons(text, data, folder, splits), ends[:-1])
+        self._rows = {
+            split: np.flatnonzero(part == KEPT) for split, part in zip(splits, parts, strict=True)
+        }
+        for split, rows in self._rows.items():
+            if not len(rows):
+                what = "training" if split == TRAIN else f"held-out {split}"
+                raise UserError(
+                    f"data.filters drops all {text.sizes[split]:,} {what} pairs. Set fewer "
+                    "filters, or name other files."
+                )
+        reasons = parts[0]
         counts = np.bincount(reasons, minlength=1 + len(data.filters)).tolist()
         self.dropped = dict(zip(data.filters, counts[1:], strict=True))
-        if not len(self._rows):
-            raise UserError(f"data.filters drops all {len(reasons):,} training pairs.")
         facts = text.facts
         if any(self.dropped.values()):
             kept = hashlib.sha256(
@@ -56,23 +72,23 @@ class FilteredText(PreparedText):
             )
             facts = dataclasses.replace(facts, fingerprint=kept.hexdigest()[:16])
         super().__init__(text.builder, text.languages, text.names, facts)
-        self.sizes[TRAIN] = len(self._rows)
+        self.sizes |= {split: len(rows) for split, rows in self._rows.items()}
         self._text = text
 
     def stream(
         self, split: str, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[str, str]]:
         """Yields what `PreparedText` does, of the pairs that are left."""
-        if split != TRAIN:
+        if split not in self._rows:
             yield from self._text.stream(split, start, stop)
             return
-        rows = self._rows[start:stop]
+        rows = self._rows[split][start:stop]
         if not len(rows):
             return
         first, last = int(rows[0]), int(rows[-1])
         is_kept = np.zeros(last + 1 - first, np.bool_)
         is_kept[rows - first] = True
-        yield from itertools.compress(self._text.stream(TRAIN, first, last + 1), is_kept)
+        yield from itertools.compress(self._text.stream(split, first, last + 1), is_kept)
 
 
 def format_dropped(dropped: Mapping[str, int], left: int) -> str:
@@ -87,13 +103,16 @@ def format_dropped(dropped: Mapping[str, int], left: int) -> str:
     return f"Filters dropped {total:,} of {left + total:,} training pairs: {counts}"
 
 
-def _reasons(text: PreparedText, data: DataConfig, folder: Path) -> npt.NDArray[np.uint8]:
-    """Returns why each training pair is dropped, or `KEPT`; found out once, then kept in a file."""
+def _reasons(
+    text: PreparedText, data: DataConfig, folder: Path, splits: Sequence[str]
+) -> npt.NDArray[np.uint8]:
+    """Returns why each pair is dropped, or `KEPT`; found out once, then kept in a file."""
     languages = data.source_language, data.target_language
     key = [text.facts.fingerprint, *data.filters, str(data.max_length_ratio), *languages]
     key += [filters.version(data), Path(filters.__file__).read_text("utf-8")]
+    key += [text.builder.info.full_name, *splits[1:]] * (len(splits) > 1)
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
-    path, size = folder / f"{digest}.npy", text.sizes[TRAIN]
+    path, size = folder / f"{digest}.npy", sum(text.sizes[split] for split in splits)
     with locked(path.with_suffix(".lock")):
         try:
             found = np.load(path)
@@ -101,8 +120,9 @@ def _reasons(text: PreparedText, data: DataConfig, folder: Path) -> npt.NDArray[
                 return found
         except (FileNotFoundError, ValueError, EOFError):  # not there, or damaged
             pass
-        logger.info("Filtering the training pairs by %s", ", ".join(data.filters))
-        pairs = tqdm(text.stream(TRAIN), "filtering", size, disable=None)
+        logger.info("Filtering the %s pairs by %s", " and ".join(splits), ", ".join(data.filters))
+        pairs = itertools.chain.from_iterable(map(text.stream, splits))
+        pairs = tqdm(pairs, "filtering", size, disable=None)
         reasons = np.full(size, KEPT, np.uint8)
         masks = filters.judge(pairs, data)
         for place, mask in reversed([*enumerate(masks.values(), start=1)]):

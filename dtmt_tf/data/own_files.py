@@ -8,8 +8,11 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from dtmt_tf.config import DataConfig, Task
-from dtmt_tf.data.check import TRAIN, check_files
+from dtmt_tf.data.check import TRAIN, check_files, find_overlap
 from dtmt_tf.data.downloads import resolve_file
 from dtmt_tf.data.known_texts import KnownTexts
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of, is_marked, unmarked_lines
@@ -48,7 +51,7 @@ def load(request: Request) -> PreparedText:
             files.setdefault(split, []).append((source, target))
             key += [split, *names, known(source).sha256, known(target).sha256]
             key += ["unmarked"] * (is_marked(source) or is_marked(target))  # once they were kept
-    held_out = 0 if VALIDATION in files or TRAIN not in files else request.data.held_out
+    held_out = request.data.held_out if holds_out(request.data) else 0
     key += [f"{held_out} held out"] * bool(held_out)
     return prepare(
         request.datasets, request.languages, key, lambda: _checked_files(files, known, held_out)
@@ -58,6 +61,11 @@ def load(request: Request) -> PreparedText:
 def known_texts(cache_dir: Path) -> KnownTexts:
     """Returns what is known of text files, for as long as the cache is kept."""
     return KnownTexts(cache_dir / DATASETS / "known_texts.json")
+
+
+def holds_out(data: DataConfig) -> bool:
+    """Whether validation pairs are some of the named training files'."""
+    return bool(data.held_out and data.train_source and not data.validation_source)
 
 
 def are_named(data: DataConfig) -> bool:
@@ -156,6 +164,8 @@ def _checked_files(
     if held_out:
         splits |= _divided(splits[TRAIN], held_out)
         read = splits[TRAIN].read
+        sources = ((source for source, _ in splits[split].read()) for split in (VALIDATION, TRAIN))
+        findings += find_overlap(VALIDATION, *sources)
         hashed = fingerprint((source for source, _ in read()), (target for _, target in read()))
     elif TRAIN in files:
         hashed = fingerprint(*_sides(files[TRAIN]))
@@ -163,7 +173,9 @@ def _checked_files(
 
 
 def _divided(train: Split, held_out: int) -> dict[str, Split]:
-    """Returns training and validation pairs: of n pairs, every (n / held_out)-th is held out.
+    """Returns training and validation pairs: of every n / held_out pairs the last is held out.
+
+    It is the last with text on both sides; where none has, one fewer is held out.
 
     Raises:
         UserError: If no pair would be left.
@@ -173,16 +185,20 @@ def _divided(train: Split, held_out: int) -> dict[str, Split]:
             f"`data.held_out` should be below the number of training pairs, {train.size:,}. "
             f"Received: {held_out:,}."
         )
+    last = {
+        number * held_out // train.size: number
+        for number, pair in enumerate(train.read())
+        if all(side.decode().strip() for side in pair)
+    }
+    in_validation = np.zeros(train.size, np.bool_)
+    in_validation[[*last.values()]] = True
 
-    def read(wanted: bool) -> Iterator[tuple[bytes, bytes]]:
-        for number, pair in enumerate(train.read()):
-            before, after = (n * held_out // train.size for n in (number, number + 1))
-            if (after > before) == wanted:
-                yield pair
+    def read(chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[bytes, bytes]]:
+        return itertools.compress(train.read(), chosen)
 
     return {
-        TRAIN: Split(train.size - held_out, functools.partial(read, False)),
-        VALIDATION: Split(held_out, functools.partial(read, True)),
+        TRAIN: Split(train.size - len(last), functools.partial(read, ~in_validation)),
+        VALIDATION: Split(len(last), functools.partial(read, in_validation)),
     }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.export.signatures import SIGNATURES
 
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -81,14 +82,14 @@ def sample_pairs(
         count: Number of pairs.
 
     Raises:
-        ValueError: If no pair has text on both sides.
+        UserError: If no pair has text on both sides.
     """
     pairs = sorted(
         (pair for pair in zip(sources, targets, strict=True) if all(map(str.strip, pair))),
         key=lambda pair: (len(pair[0]), pair),
     )
     if not pairs:
-        raise ValueError("Warm-up requests are made of pairs with text on both sides; none has.")
+        raise UserError("Warm-up requests are made of pairs with text on both sides; none has.")
     return [pairs[(2 * k + 1) * len(pairs) // (2 * count)] for k in range(count)]
 
 

@@ -287,7 +287,10 @@ class Run:
 
     def samples(self) -> list[tuple[str, str]]:
         """Returns pairs that show what the run translates."""
-        return sample_pairs(*self.corpus.lines(self.shown_split, MOST_SHOWN))
+        try:
+            return sample_pairs(*self.corpus.lines(self.shown_split, MOST_SHOWN))
+        except UserError:  # each has a blank side: an earlier version held out such pairs
+            return sample_pairs(*self.corpus.lines("train", MOST_SHOWN))
 
     def statistics(self) -> str:
         """Returns a table of the corpus in sub-words."""

@@ -329,6 +329,52 @@ def test_two_parts_of_one_name_are_refused(stems):
         named_files(data)
 
 
+def held_out_of(load, sources, targets, count, *settings):
+    """Loads a text of one's own with so many pairs held out."""
+    for name, text in (("x.en", sources), ("x.de", targets)):
+        (load.folder / name).write_text("".join(f"{line}\n" for line in text), "utf-8")
+    names = "data.train_source=x.en", "data.train_target=x.de"
+    none = "data.validation_source=", "data.validation_target=", "data.extra_tests="
+    return load(*names, *none, f"data.held_out={count}", *settings)
+
+
+def test_pairs_with_a_blank_side_are_not_held_out(load):
+    sources, targets = list("abcdefghij"), list("ABCDE") + ["", "G", "H", "I", " \u3000"]
+    corpus = held_out_of(load, sources, targets, 1)
+    assert lines(corpus)["validation"] == (["i"], ["I"])
+    assert corpus.lines("train")[0] == list("abcdefghj")
+    corpus = held_out_of(load, sources[:6], ["A", "B", "", "", "E", "F"], 3)
+    assert lines(corpus)["validation"] == (["b", "f"], ["B", "F"])
+    assert corpus.sizes["train"] == 4
+
+
+def test_held_out_pairs_that_training_has_too_are_told(load):
+    words, others = list("abcde"), list("ABCDE")
+    findings = held_out_of(load, words * 2, others * 2, 3).findings
+    assert [(each.kind, each.count) for each in findings] == [("duplicate", 5), ("overlap", 3)]
+    assert findings[1].message.startswith("validation source is also in the training set, over")
+    assert held_out_of(load, words, others, 2).findings == []
+
+
+def test_filters_drop_held_out_pairs_too(load):
+    texts = [[f"{side} number {k} is longer than any name" for k in range(12)] for side in "ab"]
+    texts[1][3] = texts[0][3]  # held out
+    texts[1][4] = texts[0][4]
+    plain = held_out_of(load, *texts, 3)
+    corpus = held_out_of(load, *texts, 3, "data.filters=identical,duplicates")
+    assert (plain.sizes, corpus.sizes) == (
+        {"train": 9, "validation": 3},
+        {"train": 8, "validation": 2},
+    )
+    assert corpus.dropped == {"identical": 1, "duplicates": 0}
+    assert corpus.lines("validation")[0] == [texts[0][7], texts[0][11]]
+    assert corpus.lines("train")[0] == [texts[0][k] for k in (0, 1, 2, 5, 6, 8, 9, 10)]
+    assert list(corpus.stream("validation", 1)) == [(texts[0][11], texts[1][11])]
+    texts[1][11] = texts[0][11]
+    with pytest.raises(UserError, match="drops all 1 held-out validation pairs"):
+        held_out_of(load, *texts, 1, "data.filters=identical")
+
+
 def test_pairs_are_held_out_evenly_and_the_same_every_time(load):
     settings = ["data.validation_source=", "data.validation_target=", "data.held_out=2"]
     corpus = load(*settings)

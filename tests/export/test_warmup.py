@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.export.warmup import read_warmup, sample_pairs, sample_requests, write_warmup
 
@@ -74,7 +75,7 @@ def test_each_signature_gets_a_pair_alone_and_all_together():
 
 def test_blank_sides_are_left_out_and_few_pairs_repeat():
     assert sample_pairs(["a", " ", "b"], ["A", "B", ""], 2) == [("a", "A"), ("a", "A")]
-    with pytest.raises(ValueError, match="text on both sides; none has"):
+    with pytest.raises(UserError, match="text on both sides; none has"):
         sample_pairs(["a"], [" "])
     with pytest.raises(ValueError, match="zip"):
         sample_pairs(["a", "b"], ["c"])

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig
+from dtmt_tf.runs import Run
 from dtmt_tf.runs.validator import RunValidator
 from dtmt_tf.text import Vocabulary
 
@@ -37,3 +38,10 @@ def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     assert attention.shape == (3, seen[1].shape[1], seen[0].shape[1])
     lengths = [np.count_nonzero(ids[row]) for row in range(3) for ids in seen]
     assert [len(each) for each in subwords] == lengths and max(lengths) <= longest
+
+
+def test_samples_are_of_training_where_no_validation_pair_has_text():
+    text = {"train": (["a", "b"], ["A", "B"]), "validation": (["a"], [" "])}
+    corpus = SimpleNamespace(lines=lambda split, count: text[split])
+    run = SimpleNamespace(corpus=corpus, shown_split="validation")
+    assert {*Run.samples(run)} == {("a", "A"), ("b", "B")}
