@@ -104,7 +104,7 @@ def facts(
                 f"{share:.0%}": usage.pieces_of_share(share) for share in inspection.SHARES
             },
             "unknown": unknown,
-            "unknown_percent": round(100 * sum(usage.unknown.values()) / max(usage.total, 1), 4),
+            "unknown_percent": round(100 * unknown / max(usage.total, 1), 4),
             "unknown_lines": usage.unknown_lines,
             "unknown_texts": dict(usage.unknown.most_common(top)),
             "most_frequent": dict(used[:top]),

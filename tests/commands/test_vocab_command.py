@@ -41,6 +41,9 @@ def test_both_sides_are_told_with_their_texts(run, tmp_path, capsys):
     assert max(map(len, printed.splitlines())) <= 80
     found = json.loads(out.read_text())
     assert found["source"]["text"]["most_frequent"]["▁ab"] == 2
+    text = found["source"]["text"]
+    assert text["unknown"] == 1 and len(text["unknown_texts"]) == 2  # one piece, two characters
+    assert text["unknown_percent"] == round(100 / text["pieces"], 4)
     assert found["target"]["text"]["unknown"] == 0
     assert found["target"]["text"]["never"] + found["target"]["text"]["used"] == 9 - 3
 
