@@ -84,6 +84,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         **{name: f"{size:,} pairs" for name, size in corpus.sizes.items()},
         "filters in use": ", ".join(experiment.data.filters) or "none",
     }
+    if found.step > 1:
+        facts["words and characters"] = (
+            f"counted in one of {found.step:,} training pairs, drawn evenly: there are more than "
+            "this page says; lengths and filters are of all pairs"
+        )
     page = data_page.page(page_facts(title, facts, findings, found, data))
     write_atomically(args.output, page.encode())
     print(args.output)

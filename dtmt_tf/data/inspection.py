@@ -89,6 +89,7 @@ class Inspected:
         examples: Some of the pairs that each would drop.
         missing: Filters that can not be tried here, and why.
         samples: Training pairs, drawn evenly.
+        step: Words and characters of the training text are counted in one of so many pairs.
     """
 
     splits: dict[str, tuple[Side, Side]]
@@ -99,6 +100,7 @@ class Inspected:
     examples: dict[str, Pairs]
     missing: dict[str, str]
     samples: Pairs
+    step: int
 
 
 def inspect(corpus: Corpus, data: DataConfig) -> Inspected:
@@ -141,6 +143,7 @@ def inspect(corpus: Corpus, data: DataConfig) -> Inspected:
         {name: [found[row] for row in rows] for name, rows in shown.items()},
         missing,
         [found[row] for row in evenly],
+        step,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from dtmt_tf import startup
 from dtmt_tf.commands import data
+from dtmt_tf.data import inspection
 from dtmt_tf.data.inspection import Side
 from dtmt_tf.errors import UserError
 from tests.data.test_filters import PAIRS
@@ -60,6 +61,17 @@ def test_the_page_of_a_text_counts_what_is_in_it(text, tmp_path, capsys):
     assert "Так говорил он." in page.partition("Would be dropped: script")[2]
     assert "repeats an earlier pair" in page
     assert "filters in use</td><td>identical, length_ratio, script" in page
+
+
+def test_a_page_says_where_words_of_a_part_are_counted(text, tmp_path, monkeypatch):
+    path, told = tmp_path / "out.html", "counted in one of 2 training pairs"
+    data.command(["report", *text, "-o", str(path)])
+    assert told not in path.read_text("utf-8")
+    monkeypatch.setattr(inspection, "COUNTED", 5)
+    data.command(["report", *text, "-o", str(path)])
+    page, words = path.read_text("utf-8"), [len(source.split()) for source, _ in PAIRS]
+    assert told in page
+    assert rows(page, "Text")["train", "en"][5] == str(sum(words[::2]))
 
 
 def test_a_page_does_not_take_the_place_of_another_file(text, tmp_path):
