@@ -231,6 +231,11 @@ def _check_files(args: argparse.Namespace) -> None:
         raise UserError("--sources goes with --page or --comet.")
     if args.comet and (len(args.hypotheses) > 1 or len(args.hypotheses[0]) > 1 or not args.sources):
         raise UserError("--comet scores one file of --hypotheses, with its --sources.")
+    if args.comet and len(args.references[0]) > 1:
+        raise UserError(
+            f"--comet compares with one reference. Received: {len(args.references[0])}. Name one "
+            "of the files after --references, or leave out --comet."
+        )
     if args.page and args.page.suffix != ".html":
         raise UserError(f"{args.page}: a page's name ends in .html.")
     for option in ("references", "hypotheses"):
