@@ -142,8 +142,10 @@ def _split(run: Run, name: str, scores: Any) -> SplitFacts:
     sources, references = run.corpus.lines(name)
     if len(translations) != len(sources):
         return SplitFacts(name, scores)
-    tokenize = choose_tokenizer(settings.tokenize, run.experiment.data.target_language)
-    return SplitFacts(name, scores, sources, references, translations, tokenize, settings.lowercase)
+    data = run.experiment.data
+    tokenize = choose_tokenizer(settings.tokenize, data.target_language)
+    how = tokenize, settings.lowercase, data.source_language
+    return SplitFacts(name, scores, sources, references, translations, *how)
 
 
 def attention(run: Run) -> list[tuple[Sequence[str], Sequence[str], Any]]:

@@ -27,6 +27,7 @@ from dtmt_tf.evaluation.page import (
 )
 from dtmt_tf.evaluation.scores import SAMPLES, SEED
 from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
+from dtmt_tf.languages import has_blanks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,7 @@ TITLES = {
     "loss": "training loss",
 }
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-WIDTH = 5  # source words of a bin
+WIDTH = 5  # source words of a bin; twice as many characters, where no blanks are between words
 LEAST = 20  # sentences of a bin
 
 
@@ -54,6 +55,7 @@ class SplitFacts:
         translations: As many.
         tokenize: Name of the sacreBLEU tokenizer.
         lowercase: Whether case is ignored.
+        source_language: Its code; without one, words stand between blanks.
     """
 
     name: str
@@ -63,6 +65,7 @@ class SplitFacts:
     translations: Sequence[str] = ()
     tokenize: str = "13a"
     lowercase: bool = False
+    source_language: str = ""
 
     @functools.cached_property
     def counts(self) -> Counts:
@@ -155,11 +158,11 @@ def curve(history: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def lengths(split: SplitFacts) -> Figure:
-    """Draws BLEU by the number of source words, with 95 % intervals."""
+    """Draws BLEU by the number of source words or characters, with 95 % intervals."""
     counts = split.counts
     drawn = figure(6.4, 2.9)
     (axes,) = subplots(drawn, 1)
-    bins = length_bins(split.sources)
+    bins = length_bins(split.sources, split.source_language)
     values = [bleu_of(counts[rows]) for _, rows in bins]
     ends = [bleu_interval([counts[rows]]) for _, rows in bins]
     below = [max(value - low, 0) for value, (low, _) in zip(values, ends, strict=True)]
@@ -175,19 +178,24 @@ def lengths(split: SplitFacts) -> Figure:
         color=COLOURS[0],
     )
     axes.set_xticks(range(len(bins)), [f"{name}\n{len(rows):,}" for name, rows in bins])
-    axes.set_xlabel("source words, and sentences", color=INK)
+    unit = "words" if has_blanks(split.source_language) else "characters"
+    axes.set_xlabel(f"source {unit}, and sentences", color=INK)
     axes.set_ylabel("BLEU", color=INK)
     return drawn
 
 
-def length_bins(sources: Sequence[str]) -> list[tuple[str, list[int]]]:
+def length_bins(sources: Sequence[str], language: str = "") -> list[tuple[str, list[int]]]:
     """Returns the rows of lines by their number of words, in bins of `WIDTH` words.
 
-    A bin of fewer than `LEAST` lines is joined with the next, the last with the one before.
+    Of a language without blanks, characters are counted, in bins of twice that. A bin of fewer than
+    `LEAST` lines is joined with the next, the last with the one before.
     """
     by_length: dict[int, list[int]] = {}
+    of_words = has_blanks(language)
+    width = WIDTH if of_words else 2 * WIDTH
     for row, line in enumerate(sources):
-        by_length.setdefault(len(line.split()) // WIDTH, []).append(row)
+        length = len(line.split() if of_words else line)
+        by_length.setdefault(length // width, []).append(row)
     bins: list[tuple[int, int, list[int]]] = []
     for k in sorted(by_length):
         if bins and len(bins[-1][2]) < LEAST:
@@ -199,7 +207,7 @@ def length_bins(sources: Sequence[str]) -> list[tuple[str, list[int]]]:
         _, last, rows = bins.pop()
         first, _, others = bins.pop()
         bins.append((first, last, others + rows))
-    return [(f"{WIDTH * first}–{WIDTH * last + WIDTH - 1}", rows) for first, last, rows in bins]
+    return [(f"{width * first}–{width * last + width - 1}", rows) for first, last, rows in bins]
 
 
 def attention(source: Sequence[str], target: Sequence[str], weights: Any) -> Figure:

@@ -11,6 +11,7 @@ from dtmt_tf.evaluation.run_report import (
     RunFacts,
     SplitFacts,
     length_bins,
+    lengths,
     metrics,
     page,
 )
@@ -85,6 +86,17 @@ def test_lines_are_binned_by_words_and_no_bin_is_small():
     assert sorted(row for _, rows in bins for row in rows) == list(range(len(lines)))
     assert all(len(rows) >= LEAST for _, rows in bins)
     assert length_bins(["a"]) == [("0–4", [0])]
+
+
+def test_lines_without_blanks_are_binned_by_characters():
+    lines = ["他们去公园"] * 30 + ["他们去公园他们去公园他们"] * 30
+    assert [name for name, _ in length_bins(lines)] == ["0–4"]
+    assert [(name, len(rows)) for name, rows in length_bins(lines, "zh")] == [
+        ("0–9", 30), ("10–19", 30)
+    ]  # fmt: skip
+    for language, unit in (("zh_Hans", "characters"), ("en", "words"), ("", "words")):
+        split = SplitFacts("test", {}, lines, lines, lines, source_language=language)
+        assert lengths(split).axes[0].get_xlabel() == f"source {unit}, and sentences"
 
 
 def test_validations_are_a_table():
