@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.languages import base_language
 
 SIZED = "sized: "  # how the origin of a sized setting begins
 MUCH_TEXT = 1_000_000  # words a side; of more, training reads each sentence few times
@@ -118,10 +119,14 @@ def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
 
 
 def _filters(_: TextFacts, known: Settings) -> Sized:
-    """What is no translation: of twelve clean texts, at most 2 pairs in 10,000 (EXPERIMENTS.md)."""
-    names = ["identical", "length_ratio"]
-    if known["data.source_language"] and known["data.target_language"]:
-        names.append("script")
+    """What is no translation: at most 3 pairs in 10,000 of clean texts (EXPERIMENTS.md, "Filters").
+
+    Within one language, as in correcting grammar, a line may well stay as it is.
+    """
+    languages = known["data.source_language"], known["data.target_language"]
+    names = ["length_ratio", *["script"] * all(languages)]
+    if not all(languages) or len(set(map(base_language, languages))) == 2:
+        names.insert(0, "identical")
     return Sized(tuple(names), "drop pairs of 20 characters and more that are no translations")
 
 

@@ -19,7 +19,7 @@ ALLOWED = {
     "languages": {"errors"},
     "config": {"languages", "settings"},
     "settings_file": {"errors"},
-    "sizing": {"errors"},
+    "sizing": {"errors", "languages"},
     "experiment": {"config", "errors", "languages", "settings", "settings_file"},
     "files": {"errors"},
     "resumable_lines": {"errors", "files"},

@@ -57,6 +57,22 @@ def test_of_a_text_of_any_size_the_settings_are_sound(pairs):
     assert set(sizes) == set(RULES) - {"data.held_out", "data.character_coverage"}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "names"),
+    [
+        ("en", "de", ("identical", "length_ratio", "script")),
+        ("en", "en", ("length_ratio", "script")),
+        ("en-US", "en_GB", ("length_ratio", "script")),
+        ("deu", "de", ("length_ratio", "script")),
+        ("", "", ("identical", "length_ratio")),
+        ("en", "", ("identical", "length_ratio")),
+    ],
+)
+def test_equal_sides_are_kept_within_one_language(source, target, names):
+    languages = f"data.source_language={source}", f"data.target_language={target}"
+    assert sized(facts(3000), *languages)[0].data.filters == names
+
+
 def test_what_should_grow_with_the_text_does():
     found = [sized(facts(pairs))[0] for pairs in PAIRS]
     for grows in (
