@@ -176,10 +176,12 @@ def in_pairs(lines: Lines, others: Lines) -> Iterator[tuple[str, str]]:
         yield line, other
 
 
-def count(path: Path) -> int:
-    """Returns how many lines a file has."""
+def count(path: Path) -> int | None:
+    """Returns how many lines a file has; None for a pipe, whose lines can be read only once."""
     from dtmt_tf.data.lines import byte_lines
 
+    if path.exists() and not path.is_file():
+        return None
     return sum(1 for _ in byte_lines(path))
 
 

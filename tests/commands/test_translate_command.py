@@ -267,6 +267,18 @@ def test_terms_may_come_through_a_pipe(run, tmp_path):
     writer.join()
 
 
+def test_a_pipe_that_is_named_is_read_once(run, tmp_path, monkeypatch):
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "wb") as out:
+        out.write(b"one\ntwo\n")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)  # a bar is shown
+    try:
+        run(f"/dev/fd/{reads}", "-o", "out")
+    finally:
+        os.close(reads)
+    assert (tmp_path / "out").read_text() == "ONE\nTWO\n"
+
+
 def test_a_pipe_is_answered_before_it_ends(run, monkeypatch):
     """Another thread writes lines only when those before are answered."""
     (reads, writes), (answers, answered) = os.pipe(), os.pipe()
