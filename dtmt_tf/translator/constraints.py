@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,19 +18,21 @@ from dtmt_tf.errors import UserError
 
 Phrase = tuple[int, ...]
 BLANK = "\u2581"  # SentencePiece's
+CARRIERS = "。,.、-a"  # texts that a term is read after; the first that keeps to itself is taken
 
 
 class Constraints:
     """A glossary and a vocabulary in a model's sub-words; `Translator.constraints` makes them.
 
     A source term counts where it stands as it is written, case included: as whole words, in a
-    language with blanks; the longest term counts where terms overlap. Its target term is then in
-    the translation, once or more. What follows it may lengthen its last word.
+    language with blanks. Of terms that begin at one place the longest counts, and none that begins
+    inside of it. Its target term is then in the translation, once or more. What follows it may
+    lengthen its last word. In a language without blanks it is spelt as it is inside of a sentence.
 
     Args:
         subwords: Texts `[B]` to target ids `[B, T]`, padded with 0, without <eos>.
         size: Number of target sub-words.
-        blanks: Whether the source language has blanks between words.
+        blanks: Whether source and target language have blanks between words.
         glossary: Target terms by their source terms.
         vocabulary: Words whose sub-words alone may be written, besides those of target terms;
             others can be spelt of them. Anything by default.
@@ -41,7 +46,7 @@ class Constraints:
         self,
         subwords: Any,
         size: int,
-        blanks: bool,
+        blanks: tuple[bool, bool],
         glossary: Mapping[str, str],
         vocabulary: Iterable[str] | None,
     ) -> None:
@@ -50,20 +55,27 @@ class Constraints:
             raise UserError("There is no term and no word to constrain translations with.")
         if not all(source.strip() and target.strip() for source, target in glossary.items()):
             raise UserError("A term of the glossary is empty.")
+        source_blanks, target_blanks = blanks
         self._phrases: dict[str, Phrase] = {}
+        spelt = _ids if target_blanks else _ids_inside
         for (source, target), ids in zip(
-            glossary.items(), _ids(subwords, glossary.values()), strict=True
+            glossary.items(), spelt(subwords, list(glossary.values())), strict=True
         ):
             _check_writable(f"The term {target!r} of the glossary", target, ids)
             self._phrases[source] = ids
         longest_first = sorted(map(re.escape, glossary), key=len, reverse=True)
         any_term = f"(?:{'|'.join(longest_first)})"
-        self._terms = re.compile(rf"(?<!\w){any_term}(?!\w)" if blanks else any_term)
+        if source_blanks:
+            word = rf"[\w{_marks()}]"
+            any_term = f"(?<!{word}){any_term}(?!{word})"
+        self._terms = re.compile(any_term)
         self.allowed: tf.Tensor | None = None
         if words:
             rows = _ids(subwords, words)
             for word, ids in zip(words, rows, strict=True):
                 _check_writable(f"The word {word!r} of the vocabulary", word, ids)
+            if not target_blanks:
+                rows += _ids_inside(subwords, words)
             allowed = np.zeros(size, bool)
             allowed[[EOS_ID, *itertools.chain(*self._phrases.values(), *rows)]] = True
             self.allowed = tf.constant(allowed)
@@ -90,6 +102,35 @@ def _check_writable(what: str, text: str, ids: Phrase) -> None:
         )
 
 
-def _ids(subwords: Any, texts: Iterable[str]) -> list[Phrase]:
-    rows = subwords(tf.constant(list(texts), tf.string)).numpy().tolist()
+def _ids(subwords: Any, texts: Sequence[str]) -> list[Phrase]:
+    rows = subwords(tf.constant(texts, tf.string)).numpy().tolist()
     return [tuple(token for token in row if token) for row in rows]
+
+
+def _ids_inside(subwords: Any, texts: Sequence[str]) -> list[Phrase]:
+    """Returns the ids of texts as they follow other text, without the blank that begins a line.
+
+    A text is as it is alone if the sub-words join it with every carrier, as those of words do.
+    """
+    found = _ids(subwords, texts)
+    for sign in reversed(CARRIERS):
+        carrier, *rows = _ids(subwords, [sign, *(sign + text for text in texts)])
+        for k, row in enumerate(rows):
+            inside = row[len(carrier) :]
+            if inside and UNK_ID not in carrier and row[: len(carrier)] == carrier:
+                found[k] = inside
+    return found
+
+
+@functools.cache
+def _marks() -> str:
+    r"""Returns all characters that combine with the one before them, as ranges of a pattern.
+
+    Python's `\w` has none of them, and they are as little the end of a word as letters.
+    """
+    marks = [
+        code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"
+    ]
+    groups = itertools.groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
+    ranges = ([code for _, code in group] for _, group in groups)
+    return "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)

@@ -47,8 +47,8 @@ class Searches:
     def __init__(self, steps: Any, card: Mapping[str, Any], batch_size: int) -> None:
         self._steps = steps
         self._decoding = DecodingConfig(**card["decoding"], batch_size=batch_size)
-        self._source_blanks = has_blanks(card["source_language"])
-        self._between = " " if has_blanks(card["target_language"]) else ""
+        self._blanks = has_blanks(card["source_language"]), has_blanks(card["target_language"])
+        self._between = " " if self._blanks[1] else ""
         self._graphs: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
@@ -56,9 +56,7 @@ class Searches:
         self, glossary: Mapping[str, str], vocabulary: Iterable[str] | None
     ) -> Constraints:
         """Returns terms and words in the model's sub-words."""
-        return Constraints(
-            self._steps.subwords, self._size(), self._source_blanks, glossary, vocabulary
-        )
+        return Constraints(self._steps.subwords, self._size(), self._blanks, glossary, vocabulary)
 
     def sampler(self, sampling: Sampling, allowed: tf.Tensor | None, count: int) -> Search:
         """Returns what draws `count` translations of each text, see `decoding.sample`.
@@ -244,11 +242,12 @@ def _phrases(
 
     A term that a cut divides, or that reading has changed, is its text's first part's.
     """
+    found = [constraints.phrases(part.decode("utf-8", "replace")) for part in parts]
     wanted: list[list[Phrase]] = [[] for _ in rows]
     for number, text in enumerate(texts):
         own = [k for k, (owner, _) in enumerate(rows) if owner == number]
         for term, phrase in constraints.phrases(text).items():
-            part = next((k for k in own if term.encode() in parts[k]), own[0])
+            part = next((k for k in own if term in found[k]), own[0])
             if phrase not in wanted[part]:
                 wanted[part].append(phrase)
     longest = max((len(phrase) for each in wanted for phrase in each), default=1)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, UNK_ID
+from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.text import Subwords, train_subwords
 from dtmt_tf.translator.constraints import Constraints
 
 LETTERS = "..?abcdefghijklmnopqrstuvwxyz"  # their places are their ids, "?" is unknown
@@ -18,7 +19,7 @@ def subwords(texts):
 
 
 def made(glossary, vocabulary=None, blanks=True):
-    return Constraints(subwords, len(LETTERS), blanks, glossary, vocabulary)
+    return Constraints(subwords, len(LETTERS), (blanks, True), glossary, vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,66 @@ def test_without_blanks_terms_count_anywhere():
         "大狗",
         "狗",
     ]
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "counts"),
+    [
+        ("कम", "कमी", False),  # a vowel sign goes on with the word
+        ("कम", "यह कम है", True),
+        ("मत", "कीमत", False),  # and one is before the term
+        ("Cafe", "Cafe\u0301", False),
+        ("Cafe\u0301", "das Cafe\u0301.", True),
+    ],
+)
+def test_a_word_does_not_end_before_a_mark_that_combines(term, text, counts):
+    assert bool(made({term: "z"}).phrases(text)) == counts
+
+
+def test_of_terms_of_one_place_the_longest_that_is_a_word_counts():
+    assert list(made({"कम": "a", "कम क": "b"}).phrases("कम का")) == ["कम"]
+
+
+SPOKEN = [
+    "我住在北京。",
+    "北京很大。",
+    "他在北京工作。",
+    "我住在上海。",
+    "上海很大。",
+    "我。去。",
+] * 9
+
+
+def spoken(text, size, kind="bpe"):
+    """Sub-words of a language without blanks, and how names of them become ids."""
+    data = DataConfig(character_coverage=1.0, vocabulary_kind=kind)
+    model = Subwords(train_subwords(text, size, data))
+    ids = {model.pieces([[k]]).numpy()[0, 0].decode(): k for k in range(model.size)}
+
+    def subwords(texts):
+        return model.tokenizer.tokenize(texts).to_tensor()
+
+    def held(glossary, words=None):
+        return Constraints(subwords, model.size, (True, False), glossary, words)
+
+    return held, ids, model
+
+
+def test_without_blanks_a_term_is_spelt_as_inside_of_a_sentence():
+    held, ids, model = spoken(SPOKEN, 30)
+    line = model.encode_lists(["我住在北京。"])[0]
+    assert ids["北京"] in line and "▁北京" in ids
+    assert held({"Peking": "北京"}).phrases("in Peking") == {"Peking": (ids["北京"],)}
+    assert held({"x": "。去"}).phrases("x") == {"x": (ids["。"], ids["去"])}
+    with pytest.raises(UserError, match="can not be written"):
+        held({"x": "☃"})
+    allowed = set(np.flatnonzero(held({}, ["北京"]).allowed))
+    assert allowed == {EOS_ID, ids["北京"], ids["▁北京"]}
+
+
+def test_a_word_of_a_vocabulary_of_words_is_that_word_without_blanks_too():
+    held, ids, _ = spoken([" ".join(line) for line in SPOKEN], 40, "word")
+    assert held({"we": "我"}).phrases("we") == {"we": (ids["▁我"],)}
 
 
 def test_phrases_are_the_sub_words_of_the_target_term():
