@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from dtmt_tf.cells import products_in
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
 from dtmt_tf.decoding import Hypotheses, Shortlist, by_length, longest_hypotheses, make_search
-from dtmt_tf.export.limits import described, limit_parts, limit_tokens
+from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tokens
 from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.models import TranslationModel
@@ -21,6 +23,10 @@ ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED
 READ = 4  # a given target, prefix or scored source may have so many times the longest part
 
 Tensors = dict[str, tf.Tensor]
+
+
+class _Accepted(Exception):
+    """Ends a request where its work would begin: after all checks."""
 
 
 class Endpoints:
@@ -103,10 +109,35 @@ class Endpoints:
             "extra_length": self.decoding.extra_length,
         }
 
+    def accepts(self, name: str, *texts: Sequence[str]) -> bool:
+        """Whether the limits let a request through; nothing is searched or scored.
+
+        Args:
+            name: A signature.
+            texts: Its inputs.
+        """
+
+        def begin(*_: Any) -> NoReturn:
+            raise _Accepted
+
+        checks: Any = copy.copy(self)
+        checks._search_from, checks.stored = begin, SimpleNamespace(read=begin)
+        try:
+            checked = limit_lines(self.limits, *map(tf.constant, texts))
+            if name != "info":  # which reads nothing
+                getattr(checks, name)(*checked)
+        except _Accepted:
+            return True
+        except tf.errors.InvalidArgumentError:
+            return False
+        return True
+
     def translate(self, text: tf.Tensor) -> Tensors:
         """The best translation, and its log probability over the length penalty."""
         translations, scores, _ = self._translate(text, best=1)
         return {"translation": translations[:, 0], "score": scores[:, 0]}
+
+    serving_default = translate
 
     def translate_nbest(self, text: tf.Tensor) -> Tensors:
         """All K translations, `[B, K]`; lengths are in sub-words, 0 where there is none."""

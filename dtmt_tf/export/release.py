@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ def release(
         "checkpoints": list(checkpoints),
         "versions": {name: metadata.version(name) for name in PACKAGES},
     }
+    if endpoints.unknown and endpoints.unknown.dictionary:
+        about["dictionary_sha256"] = _hash(endpoints.unknown.dictionary)
     about["identity"] = _hash([about, card, experiment["settings"], scores])
     with claimed(folder), private_folder(folder) as place:
         *_, last = None, *live_versions(folder)
@@ -88,8 +91,8 @@ def release(
         if last and not force and _is_same(last, about["identity"]):
             logger.info("No new version: %s has the same weights, settings and scores.", last)
             return last
-        size = min(endpoints.limits.max_lines, LINES_AT_ONCE) if endpoints.limits else LINES_AT_ONCE
-        export_saved_model(endpoints, place, card, sample_requests(pairs, size))
+        warmup = sample_requests(_accepted(endpoints, pairs), accepts=endpoints.accepts)
+        export_saved_model(endpoints, place, card, warmup)
         files = {"experiment.json": experiment, "scores.json": scores}
         for name, content in files.items():
             text = json.dumps(content, indent=2, ensure_ascii=False)
@@ -97,6 +100,8 @@ def release(
         (place / "MODEL_CARD.md").write_text(card_text(card), encoding="utf-8")
         against: list[str] = []
         if canary:
+            canary = replace(canary, pairs=_accepted(endpoints, canary.pairs))
+            size = _lines_at_once(endpoints, canary)
             about["canary"], against = _try(canary, place, last, size)
         write_manifest(place, about)
         number = next_version(folder)
@@ -127,6 +132,23 @@ def weights_hash(model: TranslationModel) -> str:
         result.update(f"{variable.path} {array.dtype} {array.shape}\n".encode())
         result.update(array.tobytes())
     return result.hexdigest()
+
+
+def _accepted(endpoints: Endpoints, pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Returns the pairs whose source the model takes; the shortest, if it takes none."""
+    taken = [pair for pair in pairs if endpoints.accepts("translate", [pair[0]])]
+    return taken or [min(pairs, key=lambda pair: len(pair[0].encode()))]
+
+
+def _lines_at_once(endpoints: Endpoints, canary: Canary) -> int:
+    """Returns how many samples a request may have, one after the other."""
+    size, sources = LINES_AT_ONCE, [source for source, _ in canary.pairs]
+    while size > 1 and not all(
+        endpoints.accepts("translate", sources[start : start + size])
+        for start in range(0, len(sources), size)
+    ):
+        size //= 2
+    return size
 
 
 def _is_same(version: Path, identity: str) -> bool:

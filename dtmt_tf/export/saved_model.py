@@ -41,10 +41,7 @@ def export_saved_model(
         UserError: If the result could not be served; the reasons name function and node.
     """
     answer = json.dumps(card, ensure_ascii=False)
-    functions = {
-        "serving_default": endpoints.translate,
-        "info": lambda text: {"info": tf.fill(tf.shape(text), answer)},
-    }
+    functions = {"info": lambda text: {"info": tf.fill(tf.shape(text), answer)}}
     module = tf.Module()
     module.weights = endpoints.stored.variables
     module.tokenizers = [side.tokenizer for side in (endpoints.source, endpoints.target)]

@@ -18,9 +18,13 @@ class UnknownWords:
 
     Args:
         dictionary: Translations of source words; may be empty.
+
+    Attributes:
+        dictionary: These.
     """
 
     def __init__(self, dictionary: Mapping[str, str]) -> None:
+        self.dictionary = dict(dictionary)
         self.table: tf.lookup.StaticHashTable | None = None
         if dictionary:
             pairs = (tf.constant(list(side)) for side in (dictionary, dictionary.values()))

@@ -7,7 +7,7 @@ TensorFlow Serving reads them from `assets.extra/tf_serving_warmup_requests`, TF
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -93,22 +93,34 @@ def sample_pairs(
     return [pairs[(2 * k + 1) * len(pairs) // (2 * count)] for k in range(count)]
 
 
-def sample_requests(pairs: Sequence[tuple[str, str]], count: int = 8) -> list[Request]:
+def sample_requests(
+    pairs: Sequence[tuple[str, str]],
+    count: int = 8,
+    accepts: Callable[..., bool] = lambda name, *texts: True,
+) -> list[Request]:
     """Returns two requests for every signature: one of a single pair, one of several.
 
     Args:
         pairs: A task's own sentences, as `sample_pairs` chooses them; the middle one stands alone.
         count: How many the other request has at most; they are of every length.
+        accepts: Whether a model takes a request: a signature's name and its inputs. A request that
+            it does not take has the shorter half of its pairs, and so on, down to none.
     """
     step = -(-len(pairs) // count)
     pairs = pairs[step // 2 :: step]
     middle = len(pairs) // 2
-    batches = [pairs[middle : middle + 1], pairs]
-    return [
-        (name, {key: [_text_for(key, *pair) for pair in batch] for key in signature.inputs})
-        for name, signature in SIGNATURES.items()
-        for batch in batches
-    ]
+    requests = []
+    for name, signature in SIGNATURES.items():
+        for batch in (pairs[middle : middle + 1], pairs):
+            while batch:
+                inputs = {
+                    key: [_text_for(key, *each) for each in batch] for key in signature.inputs
+                }
+                if accepts(name, *inputs.values()):
+                    requests.append((name, inputs))
+                    break
+                batch = batch[: len(batch) // 2]
+    return requests
 
 
 def _text_for(key: str, source: str, target: str) -> str:

@@ -36,8 +36,8 @@ with CSession(sys.argv[2]) as session:
 
 
 @pytest.fixture(scope="module")
-def version(tmp_path_factory):
-    """A model with random weights, exported with low limits."""
+def endpoints():
+    """A model with random weights and low limits."""
     vocabulary = Vocabulary.train(LINES * 9, LINES * 9, DataConfig(source_vocab_size=60))
     size = vocabulary.source.size
     config = TransformerConfig(8, 12, 2, 1, 1)
@@ -45,6 +45,12 @@ def version(tmp_path_factory):
     decoding = DecodingConfig(beam_size=2, extra_length=EXTRA)
     endpoints = Endpoints(model, vocabulary, decoding, LONGEST, "de", LIMITS)
     assert len(endpoints.source.encode([PART])[0]) == LONGEST
+    return endpoints
+
+
+@pytest.fixture(scope="module")
+def version(endpoints, tmp_path_factory):
+    """The model, exported."""
     folder = tmp_path_factory.mktemp("models") / "1"
     card = {"limits": endpoints.described_limits()}
     options = tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
@@ -119,6 +125,13 @@ def test_what_is_beyond_is_refused_by_name(version):
         with pytest.raises(tf.errors.InvalidArgumentError) as error:
             signatures[name](**{key: tf.constant(texts) for key, texts in inputs.items()})
         assert message in error.value.message, name
+
+
+def test_what_is_accepted_is_known_without_the_work(endpoints):
+    for name, inputs in WITHIN:
+        assert endpoints.accepts(name, *inputs.values()), name
+    for name, inputs, _ in BEYOND:
+        assert not endpoints.accepts(name, *inputs.values()), name
 
 
 def test_the_cpp_session_refuses_the_same(version):

@@ -15,6 +15,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.export import Canary, Endpoints, release
 from dtmt_tf.export.manifest import problems, read_manifest
 from dtmt_tf.export.release import weights_hash
+from dtmt_tf.export.unknown import UnknownWords
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.text import Vocabulary
 from dtmt_tf.translator import Translator, latest_version
@@ -53,7 +54,7 @@ class Scores:
         return self.values.pop(0)
 
 
-def published(endpoints, folder, canary=None, scores=None, experiment=None):
+def published(endpoints, folder, canary=None, scores=None, experiment=None, pairs=PAIRS):
     return release(
         endpoints,
         folder,
@@ -61,7 +62,7 @@ def published(endpoints, folder, canary=None, scores=None, experiment=None):
         scores or {},
         description="toys",
         checkpoints=[7],
-        pairs=PAIRS,
+        pairs=pairs,
         canary=canary,
     )
 
@@ -156,6 +157,42 @@ def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):
         endpoints.limits = limits
     assert published(make(2), tmp_path).name == "3"
     assert published(endpoints, tmp_path, scores={"test": SCORE}).name == "4"
+
+
+@pytest.mark.parametrize(
+    ("limits", "samples", "at_once"),
+    [
+        ({}, 4, 8),
+        ({"max_bytes": 25}, 3, 8),
+        ({"max_bytes": 1}, 1, 1),  # which the model refuses, too
+        ({"max_tokens": 45}, 4, 2),
+        ({"max_tokens": 20}, 3, 1),
+        ({"max_lines": 3}, 4, 2),
+    ],
+    ids=str,
+)
+def test_samples_and_requests_are_within_the_limits(
+    endpoints, tmp_path, quick, monkeypatch, limits, samples, at_once
+):
+    tried, warm = [], []
+    export = RELEASE.export_saved_model
+    monkeypatch.setattr(RELEASE, "export_saved_model",
+                        lambda *args: warm.extend(args[3]) or export(*args))  # fmt: skip
+    monkeypatch.setattr(
+        Canary, "translate", lambda self, _, size: tried.extend([self.pairs, size]) or ["x"]
+    )
+    monkeypatch.setattr(endpoints, "limits", ExportConfig(**limits))
+    pairs = sorted([*PAIRS, ("the cat " * 9, "die Katze")], key=lambda pair: len(pair[0]))
+    published(endpoints, tmp_path, Canary(pairs, Scores(9.0)), pairs=pairs)
+    assert tried == [pairs[:samples], at_once]
+    assert all(endpoints.accepts(name, *inputs.values()) for name, inputs in warm)
+    assert bool(warm) == (limits != {"max_bytes": 1})
+
+
+def test_other_contents_of_the_dictionary_make_a_version(endpoints, tmp_path, quick, monkeypatch):
+    for number, words in enumerate(({"a": "b"}, {"a": "c"}, {"a": "c"}), 1):
+        monkeypatch.setattr(endpoints, "unknown", UnknownWords(words))
+        assert published(endpoints, tmp_path).name == str(min(number, 2))
 
 
 def test_a_damaged_version_is_replaced_by_a_new_one(endpoints, tmp_path, quick):

@@ -73,6 +73,15 @@ def test_each_signature_gets_a_pair_alone_and_all_together():
     ]
 
 
+def test_a_request_has_no_more_pairs_than_a_model_takes():
+    def accepts(name, *texts):
+        return name != "align" and len("".join(texts[0])) <= 3
+
+    requests = sample_requests([("a", "A"), ("bb", "B"), ("cccc", "C"), ("d" * 9, "D")], 8, accepts)
+    assert [name for name, _ in requests] == [name for name in SIGNATURES if name != "align"]
+    assert requests[0] == ("serving_default", {"text": ["a", "bb"]})
+
+
 def test_blank_sides_are_left_out_and_few_pairs_repeat():
     assert sample_pairs(["a", " ", "b"], ["A", "B", ""], 2) == [("a", "A"), ("a", "A")]
     with pytest.raises(UserError, match="text on both sides; none has"):
