@@ -20,6 +20,7 @@ _MEANINGS = {
 }
 _TEMPORARY = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
 _HTTP_CODES = {
+    400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED",
     502: "UNAVAILABLE",  # of a proxy before the server
@@ -33,6 +34,10 @@ class TemporaryFailure(Exception):
     """A request that failed and may succeed when it is sent again."""
 
 
+class Refusal(UserError):
+    """A request that the server does not take; it may take parts of it."""
+
+
 class Connection(Protocol):
     """What sends one request at a time to a server."""
 
@@ -41,7 +46,8 @@ class Connection(Protocol):
 
         Raises:
             TemporaryFailure: If another try may help.
-            UserError: If none will.
+            Refusal: If none will, but fewer lines may.
+            UserError: If nothing will.
         """
 
     def close(self) -> None:
@@ -171,7 +177,8 @@ class RestConnection:
 def _failure(address: str, code: str, text: str | None) -> Exception:
     """Returns what to raise for a server's error, or for the lack of an answer."""
     meaning = _MEANINGS.get(code, f"refuses the request ({code})")
-    kind = TemporaryFailure if code in _TEMPORARY else UserError
+    refused = Refusal if code == "INVALID_ARGUMENT" else UserError
+    kind = TemporaryFailure if code in _TEMPORARY else refused
     words = (text or code)[:_MOST_TEXT]
     told = "".join(c if c.isprintable() else " " for c in words).strip().rstrip(".")
     return kind(f"The server at {address} {meaning}: {told}.")

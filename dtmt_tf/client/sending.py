@@ -7,12 +7,12 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from dtmt_tf.client.connections import Connection, TemporaryFailure
+from dtmt_tf.client.connections import Connection, Refusal, TemporaryFailure
 from dtmt_tf.errors import UserError
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.terminal import bar_columns
@@ -86,7 +86,8 @@ class Sending:
                     return
                 batch = rest[start : start + self._batch_size]
                 try:
-                    answers.put(self._send(connection, start, batch))
+                    for answer in self._send(connection, start, batch):
+                        answers.put(answer)
                 except Exception as error:  # whatever it is, the main thread must hear of it
                     answers.put(error)
                     return
@@ -134,19 +135,28 @@ class Sending:
         self.latencies.append(answer.seconds)
         self.retried += answer.retries
 
-    def _send(self, connection: Connection, start: int, lines: list[str]) -> _Answer:
-        """Sends a request until it is answered."""
+    def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
+        """Sends a request until it is answered; one that the server refuses, in halves."""
         retry, wait = 0, _FIRST_WAIT_SECONDS
         while True:
             begin = time.monotonic()
             try:
                 translations = connection.translate(lines)
-                return _Answer(start, translations, time.monotonic() - begin, retry)
             except TemporaryFailure as failure:
                 # clients that failed together should not come back together
                 if retry == self._retries or self._stopped.wait(wait * random.uniform(0.5, 1)):
                     raise UserError(f"{failure} Tries: {retry + 1}.") from failure
-            retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
+                retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
+            except Refusal:
+                half = len(lines) // 2
+                if not half:
+                    raise
+                yield from self._send(connection, start, lines[:half])
+                yield from self._send(connection, start + half, lines[half:])
+                return
+            else:
+                yield _Answer(start, translations, time.monotonic() - begin, retry)
+                return
 
 
 def _progress_bar(total: int, done: int) -> tqdm:

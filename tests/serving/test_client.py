@@ -108,9 +108,24 @@ def test_the_last_failure_is_told_when_no_try_is_left(run, protocol):
     assert len(model.requests) == 2
 
 
-@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL"])
-def test_what_can_not_succeed_is_sent_once(run, protocol, code, tmp_path):
-    model = Shouter([code])
+def test_what_is_refused_together_is_sent_in_halves(run, protocol):
+    model = Shouter(["INVALID_ARGUMENT", None, "INVALID_ARGUMENT"])
+    with protocol(model) as server:
+        text, told = run("a\nb\nc\nd\ne\n", *server, "--batch-size", 4, "--concurrency", 1)
+    assert text == "A\nB\nC\nD\nE\n"
+    assert model.requests == [list("abcd"), ["a", "b"], ["c", "d"], ["c"], ["d"], ["e"]]
+    assert "4 requests" in told and "; 0 retries" in told
+
+
+def test_a_line_that_is_refused_alone_ends_it(run, protocol):
+    model = Shouter(["INVALID_ARGUMENT"] * 9)
+    with protocol(model) as server, pytest.raises(UserError, match="refuses.*: in my words"):
+        run("a\nb\n", *server, "--concurrency", 1)
+    assert model.requests == [["a", "b"], ["a"]]
+
+
+def test_what_can_not_succeed_is_sent_once(run, protocol, tmp_path):
+    model = Shouter(["INTERNAL"])
     with protocol(model) as server, pytest.raises(UserError, match="refuses.*: in my words"):
         run("a\n" * 40, *server, "--concurrency", 1)
     assert len(model.requests) == 1
@@ -261,7 +276,7 @@ def test_ctrl_c_keeps_finished_lines_and_does_not_wait_for_the_server(protocol, 
 
 def test_what_was_finished_before_a_failure_is_not_sent_again(run, protocol, tmp_path):
     text = "".join(f"line {k}\n" for k in range(40))
-    model = Shouter([*[None] * 7, "INVALID_ARGUMENT"])
+    model = Shouter([*[None] * 7, "INTERNAL"])
     with protocol(model) as server:
         options = *server, "--batch-size", 4, "--concurrency", 1
         with pytest.raises(UserError, match="refuses.*: in my words"):
