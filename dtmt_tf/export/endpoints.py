@@ -20,6 +20,7 @@ from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
+BLANKS = 16  # longer runs of blanks inside a text are read as one; they would fill parts
 READ = 4  # a given target, prefix or scored source may have so many times the longest part
 
 Tensors = dict[str, tf.Tensor]
@@ -34,7 +35,8 @@ class Endpoints:
 
     A text of more sub-words than the model was trained on is cut (`text/parts.py`), translated in
     parts and joined; its score is the mean of theirs, weighted by their sub-words. Blanks around a
-    text to translate are not read; a text of nothing else has an empty translation with score 0.
+    text to translate are not read, nor are all but one of more than `BLANKS` in a row; a text of
+    nothing else has an empty translation with score 0.
 
     Args:
         model: The model; functions use its present weights.
@@ -338,8 +340,9 @@ class Endpoints:
 
 
 def _stripped(text: tf.Tensor) -> tf.Tensor:
-    """Returns texts without blanks at either end, which would fill parts, and without a BOM."""
-    return tf.strings.regex_replace(text, r"^[\s\p{Z}\x{FEFF}]+|[\s\p{Z}]+$", "")
+    """Returns texts without blanks that would fill parts, at either end or many, without a BOM."""
+    text = tf.strings.regex_replace(text, r"^[\s\p{Z}\x{FEFF}]+|[\s\p{Z}]+$", "")
+    return tf.strings.regex_replace(text, rf"[\s\p{{Z}}]{{{BLANKS + 1},}}", " ")
 
 
 def _without_mark(text: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
+from dtmt_tf.export.endpoints import BLANKS
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
@@ -70,6 +71,18 @@ def test_blanks_around_a_text_change_nothing(endpoints):
     targets = tf.constant(["the dog runs"] * 3)
     plain, other = (endpoints.score(source, targets) for source in (texts, padded))
     close(plain["log_probability"], other["log_probability"])
+
+
+def test_many_blanks_inside_a_text_are_read_as_one(endpoints):
+    plain, few, many = "a dog runs.{}two dogs run.".split("{}"), " " * BLANKS, " \t\u3000" * 20
+    ids, owners, parts = endpoints.read(tf.constant([" ".join(plain), many.join(plain)]))
+    size = len(ids) // 2
+    np.testing.assert_array_equal(ids[:size], ids[size:])
+    assert owners.numpy().tolist() == [0] * size + [1] * size and b"" not in parts.numpy()
+    (kept, *_), one = endpoints.source.encode([few.join(plain)]), endpoints.read([few.join(plain)])
+    assert tf.ragged.boolean_mask(one[0], one[0] > EOS_ID).flat_values.numpy().tolist() == (
+        kept[:-1].numpy().tolist()
+    )
 
 
 def test_a_byte_order_mark_is_not_read(endpoints):
