@@ -19,7 +19,7 @@ SERVER_IMAGE = "tensorflow/serving:2.20.0"
 SERVER_OPTIONS = "--tensorflow_intra_op_parallelism=1"
 SERVED_AS = "dtmt"
 _SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length",
-           "min_length")  # fmt: skip
+           "min_length", "lookahead")  # fmt: skip
 _FASTER = ("shortlist", "prune")  # told if set
 _UNKNOWN = ("replace_unknown", "dictionary")  # told if the first is set
 
@@ -63,6 +63,7 @@ def model_card(
         for section, _, setting in [key.partition(".")]
     }
     own = ("default", f"task {settings['task']}")
+    began = (experiment.get("init_from") or {}).get("run", "")
     members = list(experiment.get("members", ()))
     return {
         "task": settings["task"],
@@ -73,6 +74,7 @@ def model_card(
         "reverse": data["reverse"],
         "model": settings["model_name"],
         "members": members,
+        "init_from": began,
         "parameters": parameters,
         "decoding": search,
         "limits": dict(limits),
@@ -90,7 +92,7 @@ def model_card(
         },
         "command": _united(settings, name, members)
         if members
-        else _command(settings, name, values, origins),
+        else _command(settings, name, began, values, origins),
         "versions": dict(experiment["versions"]),
     }
 
@@ -141,11 +143,19 @@ def _united(settings: Mapping[str, Any], name: str, members: Sequence[str]) -> s
 
 
 def _command(
-    settings: Mapping[str, Any], name: str, values: Mapping[str, Any], origins: Mapping[str, str]
+    settings: Mapping[str, Any],
+    name: str,
+    began: str,
+    values: Mapping[str, Any],
+    origins: Mapping[str, str],
 ) -> str:
-    """Returns the command that trains this model again."""
+    """Returns the command that trains this model again, from the weights that it began with."""
     command = ["python", "pipelines/train.py", "--task", settings["task"]]
     command += ["--model", settings["model_name"], "--name", name]
+    if began:
+        task, _, run = began.rpartition("/")
+        beside = task == settings["task"]  # then its name will do
+        command += ["--init-from", run if beside else f"saved_models/{began}"]
     data = settings["data"]
     given = [
         f"{_as_given(key, data) if data['reverse'] else key}={as_override(values[key])}"
@@ -183,6 +193,9 @@ def card_text(card: Mapping[str, Any]) -> str:
         description=card["description"],
         training_data=_names(card["training_data"]),
         reversed=" Source and target of the task are exchanged." if card["reverse"] else "",
+        began=f" Training began with the weights of `{began}`, which has read its own text."
+        if (began := card["init_from"])
+        else "",
         scores="\n".join(_scores(card["scores"])),
         limits="\n".join(f"- {_limit(*limit)}" for limit in card["limits"].items()),
         search=_described(card["decoding"]),

@@ -169,6 +169,7 @@ class Searches:
                     offset=decoding.length_offset,
                     eos_id=EOS_ID,
                     min_length=decoding.min_length,
+                    lookahead=decoding.lookahead,
                     wanted=wanted,
                     choose=choose,
                 )
@@ -204,9 +205,9 @@ class Searches:
         for number, (owner, _) in enumerate(rows):
             numbers[owner].append(number)
         answers: Found = []
-        for text, own in zip(texts, numbers, strict=True):
-            if not text.strip():
-                answers.append((("", 0.0),) * count)
+        for own in numbers:
+            if weights[own].sum() == 1:  # <eos> alone
+                answers.append(())
                 continue
             there = found.lengths.numpy()[own].min(axis=0) > 0
             pieces = [

@@ -25,7 +25,7 @@ SCORE = {
 
 SEARCH = {
     **{"precision": "float32", "beam_size": 4, "length_penalty": 0.6, "length_offset": 5.0},
-    **{"extra_length": 50, "min_length": 0},
+    **{"extra_length": 50, "min_length": 0, "lookahead": 10},
 }
 
 
@@ -146,6 +146,21 @@ def test_the_command_has_what_options_files_and_sizes_set():
     assert "| `training.max_steps` | `7` | sized: 3 epochs |\n" in card_text(card)
 
 
+@pytest.mark.parametrize(
+    ("run", "named"), [("toy/first run", "'first run'"), ("big/first", "saved_models/big/first")]
+)
+def test_a_card_names_the_run_that_training_began_with(run, named):
+    card = card_of(experiment_of("training.max_steps=7") | {"init_from": {"run": run}})
+    assert card["init_from"] == run
+    start = "python pipelines/train.py --task toy --model toy8 --name mine --init-from"
+    assert card["command"] == f"{start} {named} --set training.max_steps=7"
+    text = section(card, "Training data")
+    assert text.endswith(
+        f" Training began with the weights of `{run}`, which has read its own text."
+    )
+    assert "began" not in card_text(card_of(experiment_of()))
+
+
 def test_an_ensembles_card_names_its_members_and_no_seed():
     card = card_of(experiment_of("training.max_steps=7") | {"members": ["a", "b c"]})
     assert card["command"] == "python pipelines/ensemble.py --task toy --name mine a 'b c'"
@@ -183,6 +198,7 @@ def test_a_corpus_that_is_no_file_is_named():
         {"decoding": {**SCORE["decoding"], "beam_size": 8}},
         {"decoding": {**SCORE["decoding"], "precision": "bfloat16"}},
         {"decoding": {**SCORE["decoding"], "min_length": 1}},
+        {"decoding": {**SCORE["decoding"], "lookahead": 2}},
         {"checkpoint_steps": [2850]},
     ],
 )
@@ -196,7 +212,8 @@ def test_scores_of_another_model_are_marked(change):
         "- test: scored with other settings than this export: "
         f"precision {search['precision']}, beam size {search['beam_size']}, "
         f"length penalty 0.6, length offset 5.0, extra length 50, "
-        f"min length {search['min_length']}; mean of updates {updates}"
+        f"min length {search['min_length']}, lookahead {search['lookahead']}; "
+        f"mean of updates {updates}"
     ) in text
     assert "validation: scored" not in text
 
@@ -217,7 +234,7 @@ def test_scores_with_unknown_words_replaced_are_others():
         card = card_of(experiment_of(*settings), scores)
         assert [score["of_this_model"] for score in card["scores"].values()] == expected
         assert "/home" not in card_text(card)
-    told = "min length 0, replace unknown True, dictionary words.tsv. A translation"
+    told = "min length 0, lookahead 10, replace unknown True, dictionary words.tsv. A translation"
     assert told in section(card, "Limits")
 
 
@@ -255,8 +272,8 @@ def test_the_text_says_what_the_model_is():
         "- at most 1,280 lines of a request; other requests are refused",
         "- longest part: 100",
         "- Fixed at export: precision float32, beam size 4, length penalty 0.6, length offset 5.0, "
-        "extra length 50, min length 0. A translation can have `extra length` more sub-words than "
-        "its source.",
+        "extra length 50, min length 0, lookahead 10. A translation can have `extra length` more "
+        "sub-words than its source.",
     ]
     training = section(card, "How it was trained")
     assert f"```\n{card['command']}\n```" in training

@@ -44,7 +44,7 @@ def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
     translator, sampling = Translator(folder, 2), Sampling(temperature=0.7, seed=3)
     found = translator([*LINES, long], sample=sampling, nbest=3)
     texts = {each.source: [candidate.text for candidate in each.nbest] for each in found}
-    assert texts[""] == ["", "", ""] and len({*sum(texts.values(), [])}) > 8
+    assert texts[""] == [] and found[2].text == "" and len({*sum(texts.values(), [])}) > 8
     again = list(Translator(folder, 4).stream([long, LINES[1]], sample=sampling))
     assert [each.text for each in again] == [texts[long][0], texts[LINES[1]][0]]
     np.testing.assert_allclose([each.score for each in again], [found[4].score, found[1].score],
@@ -68,6 +68,23 @@ def test_samples_and_searches_have_the_models_least_length(exported, monkeypatch
                          for lists in (drawn, found)])  # fmt: skip
     assert shortest[0][0] == 0 and min(shortest[1]) > 0
     assert shortest[1][1] > shortest[0][1]
+
+
+def test_searches_look_as_far_ahead_as_the_model(exported, monkeypatch):
+    found = []
+
+    def searched(*_, lookahead, **__):
+        found.append(lookahead)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("dtmt_tf.translator.searches.beam_search", searched)
+    card = Translator(exported[0], 2).info
+    for told in ({}, {"lookahead": 3}):  # an earlier version did not tell
+        monkeypatch.setattr(Translator, "info", card | {"decoding": card["decoding"] | told})
+        translator = Translator(exported[0], 2)
+        with pytest.raises(ValueError, match="enough"):
+            translator(["a"], constraints=translator.constraints(vocabulary=["dog"]))
+    assert found == [10, 3]
 
 
 def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
