@@ -96,7 +96,12 @@ def beam_search(
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
+
+    Raises:
+        ValueError: If there is `choose` and hypotheses are to be pruned.
     """
+    if choose and prune:
+        raise ValueError(f"prune should be 0 with choose. Received: {prune:g}.")
     candidates = 2 * beam_size if beam_size > 1 else 1
     wanted = beam_size if wanted is None else wanted
     penalty = functools.partial(length_penalty, alpha=alpha, offset=offset)

@@ -34,6 +34,13 @@ def search(language, batch, phrases, beam, alpha=0.6):
                        eos_id=EOS, choose=choose)  # fmt: skip
 
 
+def test_constraints_go_with_no_threshold():
+    language = Automaton.random(3, 7)
+    with pytest.raises(ValueError, match="prune should be 0 with choose. Received: 2.5"):
+        beam_search(language.step, language.state([0], [0]), tf.constant([5]), beam_size=2,
+                    alpha=0.6, eos_id=EOS, choose=lambda *_: None, prune=2.5)  # fmt: skip
+
+
 @pytest.mark.parametrize("beam", [1, 2, 6])
 def test_every_phrase_is_in_every_hypothesis_that_ends(beam, rng):
     language = Automaton.random(3, 7)
