@@ -20,13 +20,21 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="a version's folder, or a run's")
     folder = parser.parse_args(arguments).folder
 
+    from dtmt_tf.errors import UserError
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
     from dtmt_tf.translator.places import live_versions
 
-    versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder) or [folder]
+    versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder)
+    if not versions:
+        read_manifest(folder)  # tells that there is none
     bad = False
     for version in versions:
-        found = problems(version)
+        try:
+            found = problems(version)
+        except UserError as error:
+            bad = True
+            print(error)
+            continue
         bad |= bool(found)
         for problem in found:
             print(f"{version}: {problem}")

@@ -36,6 +36,14 @@ def test_a_damaged_version_ends_with_1(run, capsys):
     ]
 
 
+def test_a_version_without_a_sound_manifest_does_not_hide_the_others(run, capsys):
+    (run / "1" / "manifest.json").write_text("{")
+    assert command([str(run)]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{run / '1' / 'manifest.json'} is damaged (JSONDecodeError")
+    assert second == f"{run / '2'}: 1 files, all as in manifest.json"
+
+
 def test_a_folder_without_versions_is_told(tmp_path):
     for folder in (tmp_path, tmp_path / "absent"):
         with pytest.raises(UserError, match="has no manifest.json"):
