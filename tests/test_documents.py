@@ -10,6 +10,7 @@ import pytest
 
 from dtmt_tf.cli import COMMANDS
 from dtmt_tf.commands import common
+from dtmt_tf.export.signatures import SIGNATURES
 from tests.test_architecture import ALLOWED
 
 ROOT = Path(__file__).parents[1]
@@ -136,6 +137,23 @@ def test_every_room_is_described():
     rooms = re.findall(r"^\| (`.*?) \|", TEXTS["ARCHITECTURE.md"].partition("## One step")[0], re.M)
     named = {name.strip("`/").removesuffix(".py") for row in rooms for name in row.split(", ")}
     assert {path.removesuffix("/") for path in named} >= set(ALLOWED) - {"__init__"}
+
+
+def test_the_table_of_signatures_is_complete():
+    table = TEXTS["SERVING.md"].split("| `signature_name` |")[1].split("\n\n")[0]
+    rows = [line.split(" | ") for line in table.splitlines()[2:]]
+    told = {
+        re.findall(r"`(\w+)`", name)[0]: tuple(
+            tuple(re.findall(r"`(\w+)`", names)) for names in row
+        )
+        for name, *row, _ in rows
+    }
+    assert told == {
+        name: (one.inputs, one.outputs)
+        for name, one in SIGNATURES.items()
+        if name != "serving_default"
+    }
+    assert SIGNATURES["serving_default"] is SIGNATURES["translate"]  # "the default"
 
 
 def test_the_first_pages_stay_short():
