@@ -60,7 +60,7 @@ def release(
 
     Returns:
         The version's folder. Unless forced, it is the newest one there was if that has the same
-        weights, settings and scores and its files are whole.
+        weights, settings, scores and dictionary and its files are whole.
 
     Raises:
         UserError: If the result could not be served; or if it fails the canary, and then it lies
