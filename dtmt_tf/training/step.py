@@ -277,9 +277,12 @@ class TrainingStep:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this processor has bfloat16 instructions, as far as the system tells."""
+    """Whether this processor has bfloat16 instructions, as far as the system tells.
+
+    TensorFlow's devices stay unset, as a strategy of several workers must be the first to set them.
+    """
     features = Path("/proc/cpuinfo")
-    known = features.exists() and not tf.config.list_logical_devices("GPU")
+    known = features.exists() and not tf.config.list_physical_devices("GPU")
     return not known or "bf16" in features.read_text()
 
 
