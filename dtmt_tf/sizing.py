@@ -34,6 +34,7 @@ class TextFacts:
         longest: Words that 999 of 1,000 pairs have at most on their longer side.
         has_validation: Whether validation files are named.
         has_bfloat16: Whether the processor multiplies bfloat16.
+        replicas: Devices of all workers, each of which reads a batch in every update.
     """
 
     pairs: int
@@ -42,6 +43,7 @@ class TextFacts:
     longest: int
     has_validation: bool
     has_bfloat16: bool
+    replicas: int
 
 
 class Sized(NamedTuple):
@@ -158,14 +160,15 @@ def _max_length(facts: TextFacts, _: Settings) -> Sized:
 
 
 def _batch(facts: TextFacts, _: Settings) -> Sized:
-    """2.2 times the root of the words of a side.
+    """2.2 times the root of the words of a side, shared out among the devices.
 
     That is 1,280 for Multi30k, as in its recipe, and 2,300 for Tatoeba (2,560). Sennrich and Zhang
-    (2019) gain with smaller batches on small corpora, down to 1,000 tokens. Below 640, the least in
-    search 1, an update is mostly overhead; above 4,096 memory of small machines ends.
+    (2019) gain with smaller batches on small corpora, down to 1,000 tokens. Below 640 a device, the
+    least in search 1, an update is mostly overhead; above 4,096 memory of small machines ends.
     """
-    value = 64 * round(2.2 * math.sqrt(facts.words) / 64)
-    return Sized(max(640, min(4096, value)), f"2.2 x root of {facts.words:,} words a side")
+    value = 64 * round(2.2 * math.sqrt(facts.words) / facts.replicas / 64)
+    reason = f"2.2 x root of {facts.words:,} words a side{_on_devices(facts)}"
+    return Sized(max(640, min(4096, value)), reason)
 
 
 def _max_steps(facts: TextFacts, known: Settings) -> Sized:
@@ -178,20 +181,31 @@ def _max_steps(facts: TextFacts, known: Settings) -> Sized:
     """
     epochs = max(4, min(30, round(480 / facts.words**0.25)))
     updates = _updates_an_epoch(facts, known)
-    return Sized(_rounded(epochs * updates), f"{epochs} epochs of about {updates:,} updates")
+    reason = f"{epochs} epochs of about {updates:,} updates{_on_devices(facts)}"
+    return Sized(_rounded(epochs * updates), reason)
 
 
 def _updates_an_epoch(facts: TextFacts, known: Settings) -> int:
     """About how many updates read the text once.
 
-    1.75 positions a word (sub-words, <eos>, padding) and a dozen batches that are not full: within
+    1.75 positions a word (sub-words, <eos>, padding) and a dozen updates that are not full: within
     10 % for Multi30k, Tatoeba and 3,000 pairs.
     """
     if sentences := known["data.sentences_per_batch"]:
-        full = facts.pairs / sentences
+        batches = facts.pairs / sentences
     else:
-        full = 1.75 * facts.words / known["data.max_tokens_per_batch"]
-    return max(1, round((full + 12) / known["training.accumulation_steps"]))
+        batches = 1.75 * facts.words / known["data.max_tokens_per_batch"]
+    return round(batches / _batches_an_update(facts, known) + 12)
+
+
+def _batches_an_update(facts: TextFacts, known: Settings) -> int:
+    """Returns devices times accumulation steps."""
+    return int(facts.replicas * known["training.accumulation_steps"])
+
+
+def _on_devices(facts: TextFacts) -> str:
+    """Returns how many devices a reason is about, if there are several."""
+    return f", {facts.replicas} devices" if facts.replicas > 1 else ""
 
 
 def _warmup(_: TextFacts, known: Settings) -> Sized:
@@ -201,10 +215,10 @@ def _warmup(_: TextFacts, known: Settings) -> Sized:
     return Sized(value, f"a twentieth of {updates:,} updates, at most 400")
 
 
-def _peak(_: TextFacts, known: Settings) -> Sized:
-    """2.4e-3 for batches of 1,280 (search 2), 2.7e-3 for less ("Text of one's own")."""
-    tokens = known["data.max_tokens_per_batch"]
-    return Sized(2.7e-3 if tokens < 1000 else 2.4e-3, f"batches of {tokens:,} tokens")
+def _peak(facts: TextFacts, known: Settings) -> Sized:
+    """2.4e-3 for updates of 1,280 tokens (search 2), 2.7e-3 for less ("Text of one's own")."""
+    tokens = known["data.max_tokens_per_batch"] * _batches_an_update(facts, known)
+    return Sized(2.7e-3 if tokens < 1000 else 2.4e-3, f"updates of {tokens:,} tokens")
 
 
 def _decay_start(_: TextFacts, known: Settings) -> Sized:

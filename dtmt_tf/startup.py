@@ -36,9 +36,31 @@ def is_multiworker(name: str) -> bool:
     Raises:
         UserError: If TF_CONFIG is missing where it is needed, or can not be read.
     """
-    text = os.environ.get(CLUSTER_VARIABLE, "")
-    if name == "mirrored" or (name == "auto" and not text):
+    if name == "mirrored" or (name == "auto" and not os.environ.get(CLUSTER_VARIABLE)):
         return False
+    return _workers() > 1 or name == "multiworker"
+
+
+def replicas(devices: Sequence[str], multiworker: bool) -> int:
+    """Returns how many devices will train together; they need not have started.
+
+    Args:
+        devices: Those of this machine that are asked for; all GPUs, or the CPU, if there are none.
+        multiworker: Whether TF_CONFIG's workers, each with as many, train together.
+    """
+    import tensorflow as tf
+
+    here = len(devices) or len(tf.config.list_physical_devices("GPU")) or 1
+    return here * (_workers() if multiworker else 1)
+
+
+def _workers() -> int:
+    """Returns how many workers TF_CONFIG names.
+
+    Raises:
+        UserError: If it is missing, or can not be read.
+    """
+    text = os.environ.get(CLUSTER_VARIABLE, "")
     try:
         cluster = dict(json.loads(text)["cluster"])
         task = json.loads(text)["task"]
@@ -50,7 +72,7 @@ def is_multiworker(name: str) -> bool:
             f"  {CLUSTER_EXAMPLE}\n"
             f"Received: {text!r} ({type(error).__name__}: {error})."
         ) from error
-    return name == "multiworker" or len(workers) > 1
+    return len(workers)
 
 
 def start_tensorflow(

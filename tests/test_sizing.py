@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+import re
 
+import numpy as np
 import pytest
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import SECTIONS, resolve
 from dtmt_tf.models import MODELS
@@ -18,7 +21,7 @@ PAIRS = [1, 3, 10, 100, 300, 1000, 3000, 10_000, 29_000, 162_190, 10**6, 4_500_0
 
 def facts(pairs, **changes):
     found = TextFacts(pairs, words=7 * pairs, alphabet=90, longest=24, has_validation=True,
-                      has_bfloat16=True)  # fmt: skip
+                      has_bfloat16=True, replicas=1)  # fmt: skip
     return dataclasses.replace(found, **changes)
 
 
@@ -123,6 +126,33 @@ def test_batches_of_sentences_and_accumulation_count():
     sentences = sized(facts(100_000), "data.sentences_per_batch=100")[0].training
     epochs = 480 / 700_000**0.25
     assert sentences.max_steps == pytest.approx(1000 * epochs, rel=0.1)
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 8])
+@pytest.mark.parametrize("given", [(), ("training.accumulation_steps=3",)])
+@pytest.mark.parametrize("pairs", [3000, 30_000, 300_000])
+def test_updates_an_epoch_are_those_of_the_plan(replicas, given, pairs):
+    found = facts(pairs, replicas=replicas)
+    experiment, sizes = sized(found, *given)
+    lengths = 1 + np.random.default_rng(1).gamma(3, 1.55 * found.words / pairs / 3, pairs)
+    lengths = np.clip(lengths, 3, experiment.data.max_length).astype(int)
+    slices = replicas * experiment.training.accumulation_steps
+    plan = BatchPlan.of(experiment.data, lengths, slices, 1)
+    said = re.search("about ([0-9,]+) updates", sizes["training.max_steps"].reason)
+    assert int(said[1].replace(",", "")) == pytest.approx(plan.batches_per_epoch, rel=0.05, abs=5)
+
+
+def test_several_devices_share_an_update_and_half_the_tokens_a_device_keep_it():
+    captions = facts(29_000, words=334_000)
+    alone = sized(captions)[0]
+    for given in (), (f"data.max_tokens_per_batch={alone.data.max_tokens_per_batch // 2}",):
+        both = sized(dataclasses.replace(captions, replicas=2), *given)[0]
+        assert both.data.max_tokens_per_batch == 640 == alone.data.max_tokens_per_batch / 2
+        assert both.training == alone.training
+    for replicas in (8, 100):
+        many = sized(dataclasses.replace(captions, replicas=replicas))[0]
+        assert many.data.max_tokens_per_batch == 640
+        assert many.training.max_steps < alone.training.max_steps / 2
 
 
 def test_another_schedule_is_left_alone_and_settings_of_one_are_not_ignored():

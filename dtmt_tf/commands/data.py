@@ -53,7 +53,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     own_text.add_own_text(parser)
     common.add_config(parser)
     common.add_set(parser)
-    parser.set_defaults(restart=True, init_from=None)  # own text is sized as if it were new
+    # own text is sized as if it were new
+    parser.set_defaults(restart=True, init_from=None, devices=(), strategy="mirrored")
     args = parser.parse_args(arguments)
     if args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.errors import UserError
@@ -191,7 +192,8 @@ def _sized(
     from dtmt_tf.training import multiplies_bfloat16
 
     places = common.data_dir(args), common.cache_dir()
-    facts = text_facts(plain.data, task, *places, multiplies_bfloat16())
+    replicas = startup.replicas(args.devices, startup.is_multiworker(args.strategy))
+    facts = text_facts(plain.data, task, *places, multiplies_bfloat16(), replicas)
     _, as_given = _as_given(plain, origins)
     given = frozenset(key for key, origin in as_given.items() if not is_built_in(origin))
     sized = size(facts, {key: _value(plain, key) for key in origins}, given)

@@ -46,7 +46,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     common.add_config(parser)
     common.add_set(parser)
-    parser.set_defaults(init_from=None, restart=False)
+    parser.set_defaults(init_from=None, restart=False, devices=(), strategy="mirrored")
     args = parser.parse_args(arguments)
     args.restart = args.text is not None  # the text is that of a new run
     is_own = own_text.is_named(args)

@@ -18,7 +18,12 @@ CHARACTERS_A_WORD = 1.6  # of languages without blanks: Chinese
 
 
 def text_facts(
-    data: DataConfig, task: Task, data_dir: Path | None, cache_dir: Path, has_bfloat16: bool
+    data: DataConfig,
+    task: Task,
+    data_dir: Path | None,
+    cache_dir: Path,
+    has_bfloat16: bool,
+    replicas: int,
 ) -> TextFacts:
     """Counts the pairs of the training files; words and characters in the first of each file.
 
@@ -28,6 +33,7 @@ def text_facts(
         data_dir: Where the user keeps data sets.
         cache_dir: Where the numbers of lines are kept.
         has_bfloat16: Whether the processor multiplies bfloat16.
+        replicas: Devices that will train together.
 
     Raises:
         UserError: If a file is missing, damaged or empty, or two that belong together have
@@ -65,6 +71,7 @@ def text_facts(
         longest=round(longest[(999 * (len(longest) - 1)) // 1000]),
         has_validation=bool(data.validation_source),
         has_bfloat16=has_bfloat16,
+        replicas=replicas,
     )
 
 

@@ -1,6 +1,10 @@
 """`dtmt train --train a.en a.de --from en --to de`: the settings are sized, told and kept."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -213,6 +217,34 @@ def test_mistakes_are_told_before_any_work(here, arguments, pieces):
     said = refused(*arguments)
     for piece in pieces:
         assert piece in said
+
+
+# in a process of its own: that of the tests has long started its devices
+ON_WORKERS = """
+import sys
+import tensorflow as tf
+from dtmt_tf.commands import train
+
+assert train.command(sys.argv[1:]) == 0
+tf.config.threading.set_inter_op_parallelism_threads(7)  # raises once devices are started
+"""
+
+
+def test_sizing_leaves_devices_to_the_strategy_of_several_workers(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", startup.CLUSTER_EXAMPLE)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    command = [sys.executable, "-c", ON_WORKERS, *OWN, "--show-config"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search("max_steps: .* epochs of about .* updates, 2 devices", done.stdout)
+
+
+def test_sizes_count_the_devices(capsys):
+    alone = shown(capsys, *OWN)[0]
+    both, why = shown(capsys, *OWN, "--devices", "CPU:0", "CPU:1")
+    assert both["data.max_tokens_per_batch"] == alone["data.max_tokens_per_batch"] == 640
+    assert both["training.peak_learning_rate"] < alone["training.peak_learning_rate"]
+    assert why["peak_learning_rate"] == "sized: updates of 1,280 tokens"
 
 
 def test_a_file_that_names_another_task_is_refused_unless_custom_is_asked_for(here, capsys):
