@@ -102,6 +102,8 @@ class CheckpointFolder:
     def save(self, checkpoint: Checkpoint) -> Path:
         """Writes a checkpoint, then removes those that are neither new nor good enough.
 
+        Where its last updates were not finite, the newest one before them stays: see `newest`.
+
         Raises:
             UserError: If there is no room.
 
@@ -127,8 +129,10 @@ class CheckpointFolder:
 
         path = self.path(checkpoint.step)
         write_atomically(path, write)
+        before = [step for step in self.steps() if step <= checkpoint.step - checkpoint.bad_steps]
         kept = {
             *self.steps()[-1:],
+            *before[-1:],
             *self.last(self.keep_last, checkpoint.history),
             *self.best(self.keep_best, checkpoint.history),
         }
@@ -139,8 +143,11 @@ class CheckpointFolder:
             partial.unlink()
         return path
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self, at_most: int | None = None) -> Checkpoint | None:
         """Reads the newest sound checkpoint; none if there is no checkpoint at all.
+
+        Args:
+            at_most: Its step, where later ones do not count.
 
         Raises:
             UserError: If all are damaged, or one that is newer can not be read.
@@ -149,7 +156,8 @@ class CheckpointFolder:
             Damaged ones that are newer are renamed, so that they no longer count.
         """
         damaged: list[Path] = []
-        for step in reversed(self.steps()):
+        steps = [step for step in self.steps() if at_most is None or step <= at_most]
+        for step in reversed(steps):
             path = self.path(step)
             try:
                 checkpoint = self.load(step)
@@ -171,6 +179,12 @@ class CheckpointFolder:
                 "over with --restart."
             )
         return None
+
+    def forget(self, after: int) -> None:
+        """Removes the checkpoints after a step, from which training goes on in another way."""
+        for step in self.steps():
+            if step > after:
+                self.path(step).unlink()
 
     def last(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
         """The newest validated steps, of those that have a checkpoint.

@@ -297,12 +297,15 @@ class Trainer:
     def _goes_back(self, bar: tqdm, batch: Batch, loss: float) -> bool:
         """Notes an update that was not finite; after some in a row, goes back at half the rate.
 
+        It goes back to before the first of them, though a checkpoint was made since.
+
         Raises:
             UserError: If the rate was halved before.
 
         Side effects:
             Writes `bad-step-<number>.json` beside the checkpoints' folder; of several workers
-            each writes `bad-step-<number>-worker-<worker>.json`, with its own pairs.
+            each writes `bad-step-<number>-worker-<worker>.json`, with its own pairs. Checkpoints
+            after the one it goes back to are removed.
         """
         tensor = first_non_finite(self.update, *batch, self.step - 1)
         number = worker_number(self.update.strategy)
@@ -328,10 +331,12 @@ class Trainer:
                 f"{what}\n{self.bad_steps} in a row, and the rate was halved before. "
                 f"The last checkpoint is sound. {advice}"
             )
-        checkpoint = self.checkpoints.newest()
+        checkpoint = self.checkpoints.newest(self.step - self.bad_steps)
         if checkpoint is None:
             raise UserError(f"{what}\nThere is no checkpoint to go back to. {advice}")
         self._take_over(checkpoint)
+        if self.summaries is not None:
+            self.checkpoints.forget(self.step)
         self.rate_factor, self.bad_steps = LOWER_RATE, 0
         bar.write(f"Back to update {self.step:,}, at half the rate.", file=sys.stderr)
         return True

@@ -70,6 +70,39 @@ def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
     assert len(record["pairs"]) == len(batch.source_ids)
 
 
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize("saved_by", ["time", "validation"])
+def test_it_goes_back_to_before_the_first_bad_update_whatever_was_saved_since(
+    tmp_path, monkeypatch, saved_by, stops
+):
+    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
+    often = {"checkpoint_minutes": 1e-9} if saved_by == "time" else {"validation_steps": 1}
+    training = dataclasses.replace(
+        TRAINING, max_steps=6, max_bad_steps=3, keep_last=1, keep_best=1, **often
+    )
+    trainer = make_trainer(tmp_path, training, stop_after=4 if stops else None)
+    spoil(trainer, {2, 3, 4})  # the first time
+    if stops:
+        assert trainer.run().step == 4
+        assert (trainer.checkpoints.steps(), trainer.bad_steps) == ([2, 4], 2)
+        trainer = make_trainer(tmp_path, training)
+        assert trainer.restore() == 4
+        spoil(trainer, {4})
+    went_back_to = []
+    go_back = trainer._take_over
+
+    def note(checkpoint):
+        went_back_to.append(checkpoint.step)
+        go_back(checkpoint)
+        trainer.update.step = trainer.update.step.target  # all are sound again
+        assert trainer.checkpoints.steps()[0] == 2
+
+    trainer._take_over = note
+    assert trainer.run().step == 6
+    assert went_back_to == [2] and trainer.rate_factor == 0.5
+    assert trainer.checkpoints.newest().bad_steps == 0
+
+
 def state_of(trainer):
     """Everything that an update changes but its count."""
     optimizer = trainer.update.optimizer
