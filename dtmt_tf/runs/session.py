@@ -75,6 +75,8 @@ class Session:
                 memory does not suffice, or another worker is gone.
         """
         check_source(self.run, restart)
+        if not restart:
+            check_beginning(self.run)
         if not self.chief:
             return self._guarded()
         with self.run.claimed():
@@ -84,7 +86,6 @@ class Session:
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
-        check_beginning(self.run)
         # a scorer that fails should do so before the first update
         score(self.run, ["text"], ["text"])
         if training.deterministic:

@@ -119,6 +119,17 @@ def test_what_can_not_be_begun_with_is_refused(source):
     assert moved.checkpoints.steps() == [331]  # what is refused removes nothing
 
 
+def test_a_worker_passes_by_checkpoints_that_the_chief_will_remove(source, monkeypatch):
+    other = shutil.copytree(source.folder, source.folder.parent / "other")
+    run = beginner(Run.open(other, source.data_dir, source.cache_dir), "older")
+    session = Session(run, make_strategy(False, ["CPU:0"]))
+    session.chief = False
+    monkeypatch.setattr(Session, "_train", lambda self: "trained")
+    assert session.train(restart=True) == "trained"
+    with pytest.raises(UserError, match="has begun with fresh weights"):
+        session.train()
+
+
 def test_what_finds_no_place_is_told(source, caplog):
     deeper = beginner(source, "narrow", "model.decoder_depth=0")
     take_weights(deeper.build_model(), source)
