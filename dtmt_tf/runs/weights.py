@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import shlex
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -55,7 +57,7 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
 
 
 def check_source(run: Run, restart: bool = False) -> None:
-    """Checks that a run can begin with its `init_from`.
+    """Checks that a run can begin with its `init_from`; warns where the models' settings differ.
 
     Args:
         run: The run.
@@ -72,12 +74,33 @@ def check_source(run: Run, restart: bool = False) -> None:
         raise UserError(f"{source.folder} can not begin with itself. Choose another --name.")
     if source.members:
         raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
-    theirs, ours = to_dict(source.experiment)["data"], to_dict(run.experiment)["data"]
-    if other := [name for name in CUTTING if theirs[name] != ours[name]]:
-        needed = shlex.join(f"data.{name}={as_override(theirs[name])}" for name in other)
+    if needed := _others(run, source, "data", CUTTING):
         raise UserError(f"The sub-words of {source.folder} are used, which need --set {needed}.")
     if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()
+        if others := _others(run, source, "model", _shared_settings(run, source)):
+            logger.warning(
+                "The model of %s has other settings. Its weights are taken where they fit, though "
+                "this model may compute something else with them. It is the same with --set %s",
+                source.folder,
+                others,
+            )
+
+
+def _others(run: Run, source: Run, section: str, names: Iterable[str]) -> str:
+    """Returns those settings of a source that a run has otherwise, as `--set` reads them."""
+    theirs, ours = to_dict(source.experiment)[section], to_dict(run.experiment)[section]
+    differ = [name for name in names if theirs[name] != ours[name]]
+    return shlex.join(f"{section}.{name}={as_override(theirs[name])}" for name in differ)
+
+
+def _shared_settings(run: Run, source: Run) -> list[str]:
+    """Returns the settings that both models have, if one's kind is or builds on the other's."""
+    models = run.experiment.model, source.experiment.model
+    for one, other in models, models[::-1]:
+        if isinstance(one, type(other)):
+            return [field.name for field in dataclasses.fields(other)]
+    return []
 
 
 def check_beginning(run: Run) -> None:

@@ -119,6 +119,35 @@ def test_what_can_not_be_begun_with_is_refused(source):
     assert moved.checkpoints.steps() == [331]  # what is refused removes nothing
 
 
+def test_settings_that_the_weights_were_trained_without_are_named(source, caplog):
+    check_source(beginner(source, "same", "training.max_steps=3", "data.max_length=20"))
+    assert not caplog.text
+    heads = source.experiment.model.num_heads
+    other = "model.use_positional_signal=false", f"model.num_heads={heads // 2}"
+    check_source(beginner(source, "fewer", *other))
+    assert f"with --set model.num_heads={heads} model.use_positional_signal=true" in caplog.text
+
+
+def test_what_is_added_to_a_transformer_is_no_difference_but_its_own_settings_are(source, caplog):
+    plain, recurrent = (MODELS[f"transformer_tiny{end}"] for end in ("", "_biarn"))
+    for name, model, other in (
+        ("biarn", recurrent, plain),
+        ("without", plain, recurrent),
+        ("dtmt", MODELS["dtmt_tiny"], recurrent),
+    ):
+        run = beginner(source, name)
+        source.experiment = dataclasses.replace(source.experiment, model=other)
+        run.experiment = dataclasses.replace(run.experiment, model=model)
+        check_source(run)
+    assert not caplog.text
+    run.experiment = dataclasses.replace(
+        run.experiment, model=dataclasses.replace(recurrent, directional=True)
+    )
+    source.experiment = dataclasses.replace(source.experiment, model=plain)
+    check_source(run)
+    assert "with --set model.directional=false" in caplog.text
+
+
 def test_a_worker_passes_by_checkpoints_that_the_chief_will_remove(source, monkeypatch):
     other = shutil.copytree(source.folder, source.folder.parent / "other")
     run = beginner(Run.open(other, source.data_dir, source.cache_dir), "older")
