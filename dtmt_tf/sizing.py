@@ -114,10 +114,15 @@ def preset(facts: TextFacts) -> Sized:
 
 
 def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
-    """A tenth, at most 1,000: BLEU of fewer lines says little, and more would be missed."""
+    """A tenth, at most 1,000: BLEU of fewer lines says little, and more would be missed.
+
+    At least one, unless there is but one pair: distill and backtranslate count on a validation set.
+    """
     if facts.has_validation:
         return None
-    return Sized(min(1000, facts.pairs // 10), "a tenth of the pairs, as no --dev is given")
+    least = min(1, facts.pairs - 1)
+    value = max(least, min(1000, facts.pairs // 10))
+    return Sized(value, "a tenth of the pairs, as no --dev is given")
 
 
 def _filters(_: TextFacts, known: Settings) -> Sized:

@@ -164,7 +164,7 @@ def test_another_schedule_is_left_alone_and_settings_of_one_are_not_ignored():
 
 
 def test_pairs_are_held_out_if_none_are_for_validation():
-    for pairs, held_out in ((5, 0), (3000, 300), (10**6, 1000)):
+    for pairs, held_out in ((1, 0), (2, 1), (9, 1), (3000, 300), (10**6, 1000)):
         assert sized(facts(pairs, has_validation=False))[0].data.held_out == held_out
     assert sized(facts(3000))[0].data.held_out == DataConfig().held_out == 0
 

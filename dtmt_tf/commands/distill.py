@@ -43,7 +43,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "folder of a run or of an exported version",
     )
     parser.add_argument(
-        "--student-model", metavar="NAME", help="the student's preset (default: the teachers')"
+        "--student-model",
+        metavar="NAME",
+        help="the student's preset (default: --model, or else the task's; with --train it is sized "
+        "from the text that the student reads)",
     )
     common.add_set(parser, "change settings of the student alone", "--student-set")
     parser.add_argument(

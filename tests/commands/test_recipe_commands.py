@@ -9,6 +9,7 @@ import pytest
 from dtmt_tf import startup
 from dtmt_tf.commands import backtranslate, common, distill, own_text, prepare, recipe
 from dtmt_tf.errors import UserError
+from dtmt_tf.tasks import TASKS
 from tests.data.toy_corpus import Lines
 
 OWN = ["--train", "a.en", "a.de", "--from", "en", "--to", "de"]
@@ -116,6 +117,14 @@ def test_a_trained_teacher_teaches_and_the_student_may_differ(stages_of, exporte
     assert names(data.test_source) == ["text/test.source"]
     assert runs["distilled"].model_name == "dtmt_tiny"
     assert runs["distilled"].training.max_steps == 7
+
+
+def test_without_a_preset_of_its_own_the_student_has_that_which_is_asked_of_all(stages_of):
+    assert stages_of(distill)[1]["distilled"].model_name == TASKS["cldr_ende"].model
+    _, runs = stages_of(distill, "--model", "transformer_tiny")
+    assert {each.model_name for each in runs.values()} == {"transformer_tiny"}
+    _, runs = stages_of(distill, "--model", "transformer_tiny", "--student-model", "dtmt_tiny")
+    assert runs["distilled"].model_name == "dtmt_tiny"
 
 
 def test_one_seed_teaches_without_an_ensemble(stages_of):
