@@ -71,7 +71,9 @@ def size(facts: TextFacts, settings: Settings, given: frozenset[str]) -> dict[st
         UserError: If a setting of the paper's schedule is given without that schedule.
     """
     formula = _uses_formula(settings, given)
-    known, sized = dict(settings), {}
+    # of what has a rule, none knows a value but that which is given or was sized before
+    known = {name: value for name, value in settings.items() if name in given or name not in RULES}
+    sized = {}
     for name, rule in RULES.items():
         if name in given or (formula and rule in OF_THE_PEAK_SCHEDULE):
             continue
@@ -214,21 +216,30 @@ def _on_devices(facts: TextFacts) -> str:
 
 
 def _warmup(_: TextFacts, known: Settings) -> Sized:
-    """A twentieth, at most 400: Multi30k has 248 of 5,000."""
+    """A twentieth, at most 400: Multi30k has 248 of 5,000. A fall that is given comes after it."""
     updates = known["training.max_steps"]
     value = max(1, min(400, updates // 20))
+    end = known.get("training.decay_end_updates", math.inf)
+    if value > (most := known.get("training.decay_start_updates", end - 1)):
+        return Sized(max(1, most), "until the rate is to fall")
     return Sized(value, f"a twentieth of {updates:,} updates, at most 400")
 
 
 def _peak(facts: TextFacts, known: Settings) -> Sized:
     """2.4e-3 for updates of 1,280 tokens (search 2), 2.7e-3 for less ("Text of one's own")."""
     tokens = known["data.max_tokens_per_batch"] * _batches_an_update(facts, known)
-    return Sized(2.7e-3 if tokens < 1000 else 2.4e-3, f"updates of {tokens:,} tokens")
+    value = 2.7e-3 if tokens < 1000 else 2.4e-3
+    if value < (final := known.get("training.final_learning_rate", 0)):
+        return Sized(final, "the final rate, which is higher than it would be")
+    return Sized(value, f"updates of {tokens:,} tokens")
 
 
 def _decay_start(_: TextFacts, known: Settings) -> Sized:
     """Half of the updates: earlier costs 1.6 BLEU on Multi30k, later nothing (search 2)."""
-    value = max(known["training.max_steps"] // 2, known["training.warmup_updates"])
+    warm = known["training.warmup_updates"]
+    value = max(known["training.max_steps"] // 2, warm)
+    if value >= (end := known.get("training.decay_end_updates", math.inf)):
+        return Sized(max(warm, end - 1), "right before the end of the fall")
     return Sized(value, "half of the updates")
 
 

@@ -119,6 +119,22 @@ def test_what_is_set_stays_and_the_rest_is_sized_to_fit():
     assert long.warmup_updates == long.decay_start_updates == 9000 < long.decay_end_updates
 
 
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ("training.decay_end_updates=100", "decay_start_updates", 99),
+        ("training.decay_end_updates=10", "warmup_updates", 9),
+        ("training.decay_start_updates=8", "warmup_updates", 8),
+        ("training.final_learning_rate=0.01", "peak_learning_rate", 0.01),
+    ],
+)
+def test_sizes_keep_within_what_is_set(given, name, value):
+    experiment, sizes = sized(facts(3000), given)  # or resolving raises
+    plain = sized(facts(3000))[1]
+    assert getattr(experiment.training, name) == value
+    assert sizes[f"training.{name}"].reason != plain[f"training.{name}"].reason
+
+
 def test_batches_of_sentences_and_accumulation_count():
     plain = sized(facts(100_000))[0].training
     four = sized(facts(100_000), "training.accumulation_steps=4")[0].training
