@@ -197,7 +197,7 @@ def _sized(
     _, as_given = _as_given(plain, origins)
     given = frozenset(key for key, origin in as_given.items() if not is_built_in(origin))
     sized = size(facts, {key: _value(plain, key) for key in origins}, given)
-    sized |= {MODEL_NAME: preset(facts), **_of_other(args, plain)}
+    sized |= {MODEL_NAME: preset(facts), **_of_other(args, plain, origins)}
     model = sized.pop(MODEL_NAME)
     return _Sizes(
         Sized(model.value, SIZED + model.reason),
@@ -210,13 +210,16 @@ def _names_model(args: argparse.Namespace) -> bool:
     return args.model is not None or bool(args.config and MODEL_NAME in args.config.names)
 
 
-def _of_other(args: argparse.Namespace, plain: Experiment) -> dict[str, Sized]:
+def _of_other(
+    args: argparse.Namespace, plain: Experiment, origins: Mapping[str, str]
+) -> dict[str, Sized]:
     """Returns what the weights and sub-words of the run to begin with need, if one is named.
 
     The preset; where that run has its settings changed, these, unless another preset is asked for;
-    how text is cut, where that differs from what is not sized.
+    how many sub-words there are; how text is cut, where that differs from what is not sized.
     """
     from dtmt_tf.models import MODELS
+    from dtmt_tf.runs.subwords import SIZES
 
     if not args.init_from:
         return {}
@@ -227,6 +230,9 @@ def _of_other(args: argparse.Namespace, plain: Experiment) -> dict[str, Sized]:
     found = {MODEL_NAME: settings["model_name"]}
     if named := MODELS.get(settings["model_name"]):
         other = from_dict(settings, type(named))
+        data = dataclasses.replace(other.data, reverse=plain.data.reverse)
+        given, _ = _as_given(dataclasses.replace(other, data=data), origins)
+        found |= {f"data.{name}": getattr(given, name) for name in SIZES}
         pairs: list[tuple[str, str, Any, Any]]
         pairs = [("data", name, other.data, plain.data) for name in CUTTING]
         if not _names_model(args):

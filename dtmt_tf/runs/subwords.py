@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MADE_FROM = "subwords.json"
+SIZES = ("source_vocab_size", "target_vocab_size")  # settings of data
 
 
 def subwords_of(run: Run) -> Vocabulary:
@@ -38,10 +39,14 @@ def subwords_of(run: Run) -> Vocabulary:
     if begins:
         _make(run)
     found = Vocabulary.load(run.work)
-    if begins and not run.init_from:
+    former = run.former_settings()
+    if begins:
         _note_sizes(run, found)
+    elif "init_from" in former:  # by then the settings said how many sub-words the other run has
+        sizes = {name: former["settings"]["data"][name] for name in SIZES}
+        _set_sizes(run, sizes, former["origins"][f"data.{SIZES[0]}"])
     run.checkpoints.vocabulary = found.fingerprint
-    noted = run.former_settings().get("vocabulary", found.fingerprint)
+    noted = former.get("vocabulary", found.fingerprint)
     if run.checkpoints.steps() and noted != found.fingerprint:
         raise UserError(
             f"The sub-words in {run.work} ({', '.join(Vocabulary.FILES)}) are not those that the "
@@ -111,20 +116,30 @@ def _train(run: Run) -> Vocabulary:
 def _note_sizes(run: Run, found: Vocabulary) -> None:
     """Has a run's settings say how many sub-words there are where the text has fewer than sized.
 
-    These settings make the same sub-words again.
+    These settings make the same sub-words again. Where they are another run's, there are as many as
+    that has.
     """
-    data, sides = run.experiment.data, ("source", "target")
-    sizes: Any = {f"{side}_vocab_size": getattr(found, side).size for side in sides}
+    sizes = dict(zip(SIZES, (found.source.size, found.target.size), strict=True))
+    if run.init_from:
+        _set_sizes(run, sizes, f"{SIZED}that of --init-from {run.init_from.folder.name}")
+        return
+    data = run.experiment.data
     fewer = {
         name: n for name, n in sizes.items() if _is_sized(run, name) and n < getattr(data, name)
     }
     if not fewer:
         return
-    run.experiment = dataclasses.replace(run.experiment, data=dataclasses.replace(data, **fewer))
-    reason = f"{SIZED}all the sub-words that the text has"
-    run.origins = {**run.origins, **{f"data.{name}": reason for name in fewer}}
+    _set_sizes(run, fewer, f"{SIZED}all the sub-words that the text has")
     told = " and ".join(f"data.{name} is {size:,}" for name, size in fewer.items())
     logger.info("%s: the text has no more sub-words", told)
+
+
+def _set_sizes(run: Run, sizes: dict[str, Any], reason: str) -> None:
+    """Changes how many sub-words a run's settings say that there are; other settings stay."""
+    data = run.experiment.data
+    other = {name: size for name, size in sizes.items() if size != getattr(data, name)}
+    run.experiment = dataclasses.replace(run.experiment, data=dataclasses.replace(data, **other))
+    run.origins = {**run.origins, **{f"data.{name}": reason for name in other}}
 
 
 def _is_sized(run: Run, setting: str) -> bool:

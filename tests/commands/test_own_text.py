@@ -178,6 +178,22 @@ def test_a_run_begins_with_the_preset_of_another(capsys, here):
     assert why["num_heads"] == "model dtmt_small" and why["byte_fallback"] == "default"
 
 
+@pytest.mark.parametrize("turned", [[], ["data.reverse=true"]], ids=str)
+def test_a_run_that_begins_with_another_is_shown_with_its_sub_words(capsys, here, turned):
+    sizes = [
+        "data.joint_vocabulary=false",
+        "data.source_vocab_size=70",
+        "data.target_vocab_size=60",
+    ]
+    save(begun(capsys, *OWN, "--set", *sizes), here / "runs/custom/x")
+    args = [*OWN, "--init-from", "x", "--name", "y", "--set", "data.max_length=9", *turned]
+    record = begun(capsys, *args)["settings"]["data"]
+    assert (record["source_vocab_size"], record["target_vocab_size"]) == (70, 60)
+    values, why = shown(capsys, *args)
+    assert values["data.target_vocab_size"] == (70 if turned else 60)  # as it is given
+    assert why["source_vocab_size"] == "sized: that of --init-from x"
+
+
 def test_a_run_begins_with_the_changed_settings_of_another(capsys, here):
     changed = ["model.num_heads=2", "data.reserved_symbols=<a>,<b>", "data.byte_fallback=true"]
     save(begun(capsys, *OWN, "--model", "dtmt_small", "--set", *changed), here / "runs/custom/x")

@@ -75,6 +75,9 @@ def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
     assert Session(run, strategy).train().exit_code == 0
     assert "weights are those of" in caplog.text and "New are: none" in caplog.text
     assert run.vocabulary.fingerprint == source.vocabulary.fingerprint
+    recorded = json.loads((run.work / "experiment.json").read_text())
+    assert recorded["settings"]["data"]["source_vocab_size"] == source.vocabulary.source.size != 40
+    assert recorded["origins"]["data.source_vocab_size"] == "sized: that of --init-from older"
     first, *_ = run.newest().history
     fresh = dataclasses.replace(run.experiment)
     anew = Run(fresh, run.folder.parent / "anew", run.data_dir, run.cache_dir)
@@ -85,9 +88,10 @@ def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
 
     same = beginner(source, "tuned", *settings)  # goes on: the weights are its own by now
     assert Session(same, strategy).train().exit_code == 0
+    assert same.settings() == run.settings()
     assert json.loads((run.work / "experiment.json").read_text())["init_from"] == noted
     assert caplog.text.count("weights are those of") == 1
-    fresh = dataclasses.replace(run.experiment)
+    fresh, _ = with_overrides(source.experiment, {}, settings)
     plain = Run(fresh, run.folder, run.data_dir, run.cache_dir)
     assert Session(plain, strategy).train().exit_code == 0  # the same without the flag
     assert json.loads((run.work / "experiment.json").read_text())["init_from"] == noted
