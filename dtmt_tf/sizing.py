@@ -20,7 +20,6 @@ from dtmt_tf.languages import base_language
 SIZED = "sized: "  # how the origin of a sized setting begins
 MUCH_TEXT = 1_000_000  # words a side; of more, training reads each sentence few times
 VALIDATIONS = 10
-FORMULA = "dtmt"  # the schedule whose settings are those of the paper's formula
 
 
 @dataclass(frozen=True)

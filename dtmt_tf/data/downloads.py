@@ -37,7 +37,7 @@ def resolve_file(
         read: Returns the hash of a file that is there.
 
     Returns:
-        The path of the file, plain or packed; `read_lines` takes either.
+        The path of the file, plain or packed; `lines.byte_lines` takes either.
 
     Raises:
         UserError: If the file is not there and cannot be downloaded, or its hash is wrong.

@@ -20,34 +20,14 @@ _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _BLOCK_BYTES = 1 << 20
 
 
-def read_lines(path: Path | str) -> list[str]:
-    r"""Reads the sentences of a text file, one per line.
-
-    Lines end at the byte `\n` and nowhere else: U+2028, U+0085 or a form feed inside a sentence
-    would otherwise shift all later lines against the other language. A `\r` before the `\n` is
-    dropped, and so is a byte order mark before a line. Characters are not normalised.
-
-    Args:
-        path: A UTF-8 file; plain, or packed if the name ends in `.gz` or `.xz`.
-
-    Raises:
-        UserError: If the file is missing or damaged, or a line is too long or not UTF-8.
-    """
-    lines = []
-    for number, line in enumerate(unmarked_lines(path), start=1):
-        try:
-            lines.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} of "
-                f"the line is not UTF-8. Convert the file, for example with "
-                f"`iconv -f LATIN1 -t UTF-8`, or remove the line from both languages."
-            ) from None
-    return lines
-
-
 def byte_lines(path: Path | str) -> Iterator[bytes]:
     r"""Yields the lines of a plain or packed file as bytes, without `\n` or `\r\n`.
+
+    Lines end at the byte `\n` and nowhere else: U+2028, U+0085 or a form feed inside a sentence
+    would otherwise shift all later lines against the other language.
+
+    Args:
+        path: A file; plain, or packed if the name ends in `.gz` or `.xz`.
 
     Raises:
         UserError: If the file is missing or damaged, or a line is too long.

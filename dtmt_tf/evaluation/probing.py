@@ -19,7 +19,6 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing_tasks import ProbingTask
 
-CLASSIFIERS = ("logistic", "mlp")
 PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of squared weights, a sentence; SentEval's, and 0.1
 MOST_UPDATES = 500  # of L-BFGS
 MOST_DRAWS = 100  # of random labels

@@ -6,7 +6,7 @@ import pytest
 
 from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.downloads import resolve_file
-from dtmt_tf.data.lines import read_lines
+from dtmt_tf.data.lines import byte_lines
 from dtmt_tf.errors import UserError
 
 TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
@@ -54,7 +54,7 @@ def test_a_packed_download_keeps_its_suffix(tmp_path):
     file = remote(tmp_path, url=(tmp_path / "train.de.gz").as_uri())
     found = resolve_file(file, None, tmp_path / "cache")
     assert found == tmp_path / "cache/news/train.de.gz"
-    assert read_lines(found) == ["Guten Tag.", "Äpfel und Birnen"]
+    assert list(byte_lines(found)) == TEXT.splitlines()
 
 
 @pytest.mark.parametrize("place", ["data", "cache"])

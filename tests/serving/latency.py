@@ -83,12 +83,12 @@ def command() -> int:
     parser.add_argument("--count", type=int, default=200, help="lines (default: %(default)s)")
     args = parser.parse_args()
     startup.start_tensorflow()
-    from dtmt_tf.data.lines import read_lines
+    from dtmt_tf.data.lines import byte_lines
     from dtmt_tf.runs import Run, best_model, endpoints
 
     run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir())
     model, _ = best_model(run)
-    lines = read_lines(args.lines)[: args.count]
+    lines = [line.decode() for line in byte_lines(args.lines)][: args.count]
     with tempfile.TemporaryDirectory() as folder:
         export(endpoints(run, model), Path(folder, "1"))
         rows = measure(Path(folder, "1"), lines)

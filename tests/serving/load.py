@@ -28,7 +28,7 @@ import requests
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tqdm import tqdm
 
-from dtmt_tf.data.lines import read_lines
+from dtmt_tf.data.lines import byte_lines
 from dtmt_tf.errors import UserError
 from tests.serving.calls import arrays, predict_request
 from tests.serving.load_report import Report, Row
@@ -209,7 +209,7 @@ def main() -> int:
         if not any(path.name.isdigit() for path in folder.glob("*")):
             parser.error(f"{folder} holds no exported version")
     try:
-        lines = list(dict.fromkeys(read_lines(args.lines)))
+        lines = list(dict.fromkeys(line.decode() for line in byte_lines(args.lines)))
     except UserError as error:
         parser.error(str(error))
     if not lines or args.clients < 1 or args.requests < 1:
