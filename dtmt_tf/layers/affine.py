@@ -34,6 +34,9 @@ class Affine(keras.layers.Layer):
 
     Returns:
         Shape `[..., O]`.
+
+    Raises:
+        ValueError: When it is built, if the table it is tied to has another width than the inputs.
     """
 
     def __init__(

@@ -59,6 +59,9 @@ class TokenEmbedding(keras.layers.Layer):
 
     Returns:
         Shape `[..., E]`.
+
+    Raises:
+        ValueError: If the table it is tied to has another shape.
     """
 
     def __init__(

@@ -29,10 +29,15 @@ class StackConnection(keras.layers.Layer):
 
     Returns:
         `[..., H]`.
+
+    Raises:
+        ValueError: If there is no such kind.
     """
 
     def __init__(self, kind: str, *, initializer: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if kind not in CONNECTIONS:
+            raise ValueError(f"`kind` should be one of {CONNECTIONS}. Received: {kind!r}.")
         self.supports_masking = True  # what is zero where padding is stays so
         self.kind = kind
         self.initializer = initializer

@@ -7,7 +7,7 @@ import tensorflow as tf
 from dtmt_tf.cells import GRUCell, LAUCell
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.layers import TransitionRNN
+from dtmt_tf.layers import StackConnection, TransitionRNN
 from dtmt_tf.models import MODELS, DeepLAUConfig
 from tests.cells.twin import (
     assert_gradients_match,
@@ -259,6 +259,11 @@ def test_a_fresh_lau_passes_less_gradient_back_in_time(rng):
         lengths[kind] = flow([cell], x)
     assert lengths["lau"][40] < 0.1 * lengths["gru"][40]  # 40 steps back
     assert lengths["lau"][-1] > 0.1 * lengths["gru"][-1]  # the same step
+
+
+def test_a_connection_of_no_kind_is_refused_when_it_is_made():
+    with pytest.raises(ValueError, match="one of .*'fast_forward'.* Received: 'fast-forward'"):
+        StackConnection("fast-forward", initializer="zeros")
 
 
 @pytest.mark.parametrize(
