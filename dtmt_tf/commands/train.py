@@ -126,15 +126,16 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
+    replicas = startup.replicas(args.devices, multiworker)
     if args.dry_run:
         from dtmt_tf.planning.dry_run import dry_run
 
-        print(dry_run(experiment))
+        print(dry_run(experiment, replicas))
         return 0
     if args.plan is not None:
         from dtmt_tf.planning.measuring import plan
 
-        for text in plan(experiment, args.plan, args.plan_for):
+        for text in plan(experiment, args.plan, args.plan_for, replicas):
             print(text + "\n", flush=True)
         return 0
     if is_own:

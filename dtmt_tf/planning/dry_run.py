@@ -26,28 +26,38 @@ class Described(NamedTuple):
     counted: bool  # and not reckoned from the number of weights
 
 
-def batches_an_update(experiment: Experiment) -> int:
-    """Returns the batches of an update: those the task is meant for, or those of accumulation."""
-    return max(TASKS[experiment.task].replicas, experiment.training.accumulation_steps)
+def batches_an_update(experiment: Experiment, replicas: int) -> int:
+    """Returns the batches of an update: those the task is meant for, or more if it reads more.
+
+    Args:
+        experiment: The settings.
+        replicas: Devices that train.
+    """
+    return max(TASKS[experiment.task].replicas, replicas * experiment.training.accumulation_steps)
 
 
-def dry_run(experiment: Experiment) -> str:
+def dry_run(experiment: Experiment, replicas: int = 1) -> str:
     """Builds the model and describes it.
+
+    Args:
+        experiment: The settings.
+        replicas: Devices that train.
 
     Returns:
         Parameters by part, memory for weights and optimiser, sentences in a batch by bucket, and
         the phases of the learning rate.
     """
-    return described(experiment).text
+    return described(experiment, replicas).text
 
 
-def described(experiment: Experiment) -> Described:
+def described(experiment: Experiment, replicas: int = 1) -> Described:
     """Builds the model; returns what `dry_run` says of it, and its arithmetic.
 
     A model that counts no operations is taken to make six for each weight and word (Kaplan et al.,
     2020, arXiv:2001.08361, Section 2.1).
     """
     data, training = experiment.data, experiment.training
+    batches = batches_an_update(experiment, replicas)
     source_size = data.source_vocab_size
     target_size = source_size if data.joint_vocabulary else data.target_vocab_size
     with tf.Graph().as_default():  # weights without memory
@@ -89,7 +99,7 @@ def described(experiment: Experiment) -> Described:
         f"a batch of {data.batch_limit}, each replica and micro-batch",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),
         "  sentences        " + " ".join(f"{data.batch_size(bound):>5}" for bound in bounds[::4]),
-        f"  an update is meant to read {batches_an_update(experiment)}, devices x A, with",
+        f"  an update is meant to read {batches}, devices x A, with",
         f"  --set training.accumulation_steps=A (now A = {training.accumulation_steps})",
         "",
         f"updates: {training.max_steps:,}, validation every {training.validation_steps:,}",

@@ -46,7 +46,9 @@ class Measurement(NamedTuple):
     peak: float  # memory, in GiB
 
 
-def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -> Iterator[str]:
+def plan(
+    experiment: Experiment, pieces: int, devices: Sequence[float] | None, replicas: int = 1
+) -> Iterator[str]:
     """Yields what an experiment is, roughly how long it trains, then what its updates take here.
 
     Args:
@@ -54,15 +56,16 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
         pieces: Accumulation steps in which it is read; twice as many until memory suffices.
         devices: Others that it may be trained on: how many, and the target words that each of
             them makes in a second.
+        replicas: Devices that train: an update reads a batch of each.
 
     Raises:
         UserError: If a number is not positive, or memory does not suffice for one sentence.
     """
     if not all(0 < number < math.inf for number in (pieces, *(devices or ()))):
         raise UserError("What --plan and --plan-for are given should be positive numbers.")
-    model = described(experiment)
+    model = described(experiment, replicas)
     yield model.text
-    yield rough(experiment, model, product_rate())
+    yield rough(experiment, model, product_rate(), replicas)
     data = experiment.data
     most = data.batch_size(data.max_length)
     logger.info("Updates are measured in a process of their own.")
@@ -81,7 +84,7 @@ def plan(experiment: Experiment, pieces: int, devices: Sequence[float] | None) -
             )
         pieces *= 2
         logger.info("Memory does not suffice; now in pieces: %s.", min(pieces, most))
-    yield report(experiment, measurement, devices)
+    yield report(experiment, measurement, devices, replicas)
 
 
 def measure(experiment: Experiment, pieces: int) -> Measurement | None:
@@ -126,11 +129,14 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
 
 
 def report(
-    experiment: Experiment, measurement: Measurement, devices: Sequence[float] | None
+    experiment: Experiment,
+    measurement: Measurement,
+    devices: Sequence[float] | None,
+    replicas: int = 1,
 ) -> str:
-    """Returns a table of what was measured, and the hours that follow from it."""
+    """Returns a table of what was measured, and the hours that follow from it; see `plan`."""
     data, training = experiment.data, experiment.training
-    limit, batches = data.batch_limit, batches_an_update(experiment)
+    limit, batches = data.batch_limit, batches_an_update(experiment, replicas)
     lines = [
         f"measured here: the batch of one replica, {limit}, in pieces: {measurement.pieces}",
         "  sentences    seconds an update    target words/s    MFLOP/word    GFLOP/s",
@@ -143,7 +149,7 @@ def report(
             f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
         )
     ordinary = measurement.updates[-1]
-    words, text = words_of(experiment)
+    words, text = words_of(experiment, replicas)
     hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
     if devices:
         number, rate = devices

@@ -31,10 +31,10 @@ def product_rate() -> float:
     return 2 * SIZE**3 / fastest
 
 
-def words_of(experiment: Experiment) -> tuple[float, str]:
-    """Returns the target words that a training reads at most, and how they are reckoned."""
+def words_of(experiment: Experiment, replicas: int) -> tuple[float, str]:
+    """Returns the target words that as many devices read at most, and how they are reckoned."""
     data, training = experiment.data, experiment.training
-    batches = batches_an_update(experiment)
+    batches = batches_an_update(experiment, replicas)
     words_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target words"
     if data.sentences_per_batch:
         words_a_batch = data.sentences_per_batch * LENGTH
@@ -51,15 +51,16 @@ def in_unit(seconds: float) -> tuple[float, str]:
     return (seconds / 3600, "hours") if seconds >= 3600 else (seconds / 60, "minutes")
 
 
-def rough(experiment: Experiment, described: Described, rate: float) -> str:
+def rough(experiment: Experiment, described: Described, rate: float, replicas: int = 1) -> str:
     """Returns the hours between which a training here probably takes, before it is measured.
 
     Args:
         experiment: The settings.
         described: The model.
         rate: What `product_rate` returned.
+        replicas: Devices that train.
     """
-    words, text = words_of(experiment)
+    words, text = words_of(experiment, replicas)
     seconds = words * described.operations / rate
     longest, unit = in_unit(seconds / LEAST)
     how = "" if described.counted else ", 6 for each weight"

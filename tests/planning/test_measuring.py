@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import resolve
+from dtmt_tf.experiment import resolve, with_overrides
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning import measuring, processes, random_ids, rough
 from dtmt_tf.planning.dry_run import Described, described, dry_run
@@ -170,6 +170,11 @@ def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces
     )[0]  # fmt: skip
     text = measuring.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
     assert f"updates of {pieces} x 1,280 tokens, 90% of them target words: {words} words" in text
+    if pieces > 1:  # as many devices as there were pieces
+        alone, _ = with_overrides(recipe, {}, ["training.accumulation_steps=1"])
+        measurement = Measurement([Measured(53, 24, 1.0, None)], 1, 1.0)
+        assert measuring.report(alone, measurement, None, pieces) == text
+        assert f"meant to read {pieces}, devices x A" in dry_run(alone, pieces)
 
 
 class Pool:
