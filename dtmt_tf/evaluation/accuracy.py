@@ -13,11 +13,11 @@ class Accuracy:
     """How many cases are right.
 
     Args:
-        correct: Those that are.
+        correct: Those that are; a mean, if several models are asked.
         total: All of them, positive.
     """
 
-    correct: int
+    correct: float
     total: int
 
     @property

@@ -8,8 +8,8 @@ Otherwise than there, how many validations without a better score halve the clip
 how far they are apart are ours; they say "until the BLEU score does not change much". Words are
 counted in at most a million lines. Test sentences of more than 80 words are translated in parts.
 
-How the scores of NIST are made is told in `tasks/nist_zhen.py`. Those of WMT14 are multi-bleu on
-tokenised text, with case.
+How the scores of NIST are made is told in `tasks/nist_zhen.py`; theirs are NIST's own BLEU, without
+regard to case. Those of WMT14 are multi-bleu on tokenised text, with case.
 """
 
 import dataclasses

@@ -252,7 +252,8 @@ def _windows(args: argparse.Namespace) -> dict[str, Any]:
         for k, options in enumerate(configurations):
             add(str(k), SUBJECTS[args.action], options)
         if args.action == "train":
-            plain = argparse.Namespace(**{**vars(args), "threads": TENSORFLOWS_OWN, "devices": ()})
+            changed = {"threads": TENSORFLOWS_OWN, "devices": (), "measured": configurations}
+            plain = argparse.Namespace(**{**vars(args), **changed})
             add("products", products.Products, plain)
         found = timing.in_turn(subjects, args.windows)
         rates = [

@@ -7,7 +7,6 @@ from argparse import Namespace
 from typing import Any
 
 from dtmt_tf.commands import common
-from dtmt_tf.experiment import Experiment
 
 SQUARE = (2048, 2048, 2048)
 LENGTH = 16  # sub-words of a sentence of Multi30k, about
@@ -15,10 +14,11 @@ SECONDS = 0.5  # of each shape in a window
 AT_ONCE = 16  # products before one is waited for
 
 
-def own_shape(experiment: Experiment) -> tuple[int, int, int]:
+def own_shape(options: Namespace) -> tuple[int, int, int]:
     """Returns rows, width and columns of a model's typical product; see `Products`."""
     from dtmt_tf.models import TransformerConfig
 
+    experiment, _ = common.experiment(options)
     model: Any = experiment.model
     sentences = experiment.data.batch_size(LENGTH)
     if isinstance(model, TransformerConfig):
@@ -29,21 +29,20 @@ def own_shape(experiment: Experiment) -> tuple[int, int, int]:
 class Products:
     """Products in float32, one after the other, with the threads TensorFlow chooses.
 
-    Two shapes: a large square one, and the model's own. That is of a recurrent model its first
-    cell's recurrent kernel, sentences of a batch x units x 4 units; of a Transformer its filter,
-    tokens of a batch x width x filter width.
+    A large square shape, and the own one of each model that is measured. That is of a recurrent
+    model its first cell's recurrent kernel, sentences of a batch x units x 4 units; of a
+    Transformer its filter, tokens of a batch x width x filter width.
 
     Args:
-        options: The command's.
+        options: The command's, and in `measured` those of each configuration.
         began: Not used.
     """
 
     def __init__(self, options: Namespace, began: float) -> None:
         import tensorflow as tf
 
-        experiment, _ = common.experiment(options)
         self.factors: dict[str, Any] = {}
-        for m, k, n in (SQUARE, own_shape(experiment)):
+        for m, k, n in (SQUARE, *map(own_shape, options.measured)):
             self.factors[f"{m}x{k}x{n}"] = tf.random.uniform([m, k]), tf.random.uniform([k, n])
 
     def window(self) -> dict[str, float]:

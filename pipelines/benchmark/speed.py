@@ -35,12 +35,13 @@ def _training(found: Sequence[Record]) -> str:
             "first update after, s", "traced again", *CONDITIONS)  # fmt: skip
     lines = []
     for record, one in _configurations(found):
-        square, own = (rate["median"] for rate in record["products"].values())
+        square, *_ = (rate["median"] for rate in record["products"].values())
+        own = record["products"].get(one["own_shape"])
         lines.append((
             _named(record, one), f"{one['parameters']:,}", f"{one['rate']['median']:,.0f}",
             f"{one['rate']['best']:,.0f}", f"{one['megaflop_per_target_word']:.1f}",
             f"{one['gflops']:.1f}", f"{square:.0f}", f"{one['gflops'] / square:.0%}",
-            f"{one['gflops'] / own:.0%}",
+            f"{one['gflops'] / own['median']:.0%}" if own else "",
             f"{one['peak_memory']:.2f}", f"{sum(one['start'].values()):.1f}",
             one["traces"]["later"], *_conditions(record),
         ))  # fmt: skip
@@ -90,7 +91,7 @@ def _decoding(found: Sequence[Record]) -> str:
             *(f"{1000 * seconds:.0f}" for seconds in one["latency"].values()),
             f"{sum(one['start'].values()):.1f}",
             ", ".join(f"{gib:.2f} ({int(lines):,} lines)" for lines, gib in memory),
-            one["traces"]["later"], *_conditions(record),
+            "" if "SavedModel" in one["name"] else one["traces"]["later"], *_conditions(record),
         ))  # fmt: skip
     return markdown(head, lines)
 

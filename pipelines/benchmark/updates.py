@@ -15,6 +15,7 @@ from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, random_ids
 from dtmt_tf.planning.processes import peak_memory
 from pipelines.benchmark import corpora
+from pipelines.benchmark.products import own_shape
 from pipelines.benchmark.timing import Laps, seconds_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Updates:
         laps = Laps(began)
         laps.end("TensorFlow")
         experiment, _ = common.experiment(options)
+        self.own_shape = own_shape(options)
         data, self.training = experiment.data, experiment.training
         run = corpora.open_run(options)
         if run:
@@ -130,6 +132,7 @@ class Updates:
             "target_words_per_update": round(self.work.target / len(list(self.batches)), 1),
             "megaflop_per_target_word": operations / self.work.target / 1e6,
             "gflops": operations / statistics.median(self.seconds) / 1e9,
+            "own_shape": "x".join(map(str, self.own_shape)),
             "first_loss": self.first_loss,
             "start": self.start,
             "traces": {"warm-up": self.warm_traces, "later": self._traces() - self.warm_traces},

@@ -41,13 +41,15 @@ def contrast_table(table: Table, group: Sequence[Record]) -> str:
 
 
 def errors_table(table: Table, group: Sequence[Record]) -> str:
-    """Returns the accuracy on each type of error with its 95 % interval, added up over seeds."""
+    """Returns the accuracy on each type of error with its 95 % interval, the mean over seeds."""
     found: dict[str, dict[str, Accuracy]] = {}
     for label, _, runs in labelled(table, group):
+        counts: dict[str, list[tuple[int, int]]] = {}
         for kind, bins in (item for run in runs for item in run.get("contrast", {}).items()):
-            before = found.setdefault(kind, {}).get(label, Accuracy(0, 0))
-            right, pairs = (sum(counts) for counts in zip(*bins.values(), strict=True))
-            found[kind][label] = Accuracy(before.correct + right, before.total + pairs)
+            right, pairs = (sum(numbers) for numbers in zip(*bins.values(), strict=True))
+            counts.setdefault(kind, []).append((right, pairs))
+        for kind, of_seeds in counts.items():
+            found.setdefault(kind, {})[label] = Accuracy(*_mean(of_seeds))
     labels = list(dict.fromkeys(label for of in found.values() for label in of))
     rows = []
     for kind, of in sorted(found.items()):
@@ -61,6 +63,12 @@ def accuracy_cell(accuracy: Accuracy) -> str:
     """Returns an accuracy with its 95 % interval, in percent."""
     low, high = accuracy.interval
     return f"{accuracy.percent:.1f} ({low:.1f}-{high:.1f})"
+
+
+def _mean(of_seeds: Sequence[tuple[int, int]]) -> tuple[float, int]:
+    """Returns those right, the mean over seeds, and all: more seeds make no more pairs."""
+    right, pairs = zip(*of_seeds, strict=True)
+    return statistics.fmean(right), max(pairs)
 
 
 def words_of(table: Table, group: Sequence[Record]) -> str:
@@ -77,24 +85,26 @@ def _measure(table: Table, group: Sequence[Record]) -> str:
 
 def contrast_curves(
     table: Table, group: Sequence[Record]
-) -> tuple[list[str], dict[str, dict[str, tuple[int, int]]]]:
-    """Returns the bins, and those right and all of each row by bin, added up over seeds.
+) -> tuple[list[str], dict[str, dict[str, tuple[float, int]]]]:
+    """Returns the bins, and those right (the mean over seeds) and all of each row by bin.
 
     Words of distance and words of position are not added up: results of another measure than the
     first one's are left out.
     """
-    curves: dict[str, dict[str, tuple[int, int]]] = {}
+    curves: dict[str, dict[str, tuple[float, int]]] = {}
     measure = _measure(table, group)
     for label, _, runs in labelled(table, group):
-        found: dict[str, tuple[int, int]] = {}
-        for bins in (b for run in runs for kind, b in run.get("contrast", {}).items()
-                     if kind.startswith(table.contrast)
-                     and run.get("contrast_measure", "") == measure):  # fmt: skip
-            for name, (right, pairs) in bins.items():
-                before = found.get(name, (0, 0))
-                found[name] = before[0] + right, before[1] + pairs
-        if found:
-            curves[label] = found
+        of_seeds: dict[str, list[tuple[int, int]]] = {}
+        for run in (run for run in runs if run.get("contrast_measure", "") == measure):
+            sums: dict[str, tuple[int, int]] = {}
+            for kind, bins in run.get("contrast", {}).items():
+                for name, (right, pairs) in bins.items() if kind.startswith(table.contrast) else ():
+                    before = sums.get(name, (0, 0))
+                    sums[name] = before[0] + right, before[1] + pairs
+            for name, both in sums.items():
+                of_seeds.setdefault(name, []).append(both)
+        if of_seeds:
+            curves[label] = {name: _mean(counts) for name, counts in of_seeds.items()}
     names = dict.fromkeys(name for found in curves.values() for name in found)
     return sorted(names, key=lambda name: int(name.rstrip("+").split("-")[0])), curves
 

@@ -77,7 +77,10 @@ TABLES: dict[str, Table] = {
         lists_all=True,
     ),
     "3": Table(
-        "English-French", {"lau_4_4": ("DeepLAU", 35.1)}, lists_all=True, task="multi30k_enfr_tok"
+        "English-French",
+        {"lau_4_4": ("DeepLAU", 35.1)},
+        lists_all=True,
+        tasks=("multi30k_enfr_tok", "wmt14_enfr_lau"),
     ),
     "4": Table(
         "Depth, width and connections",

@@ -44,7 +44,7 @@ class Table:
         axis: Of a figure: what the labels of the rows are, whose BLEU it shows. Without either, a
             figure shows BLEU by length of sentences.
         lists_all: Whether rows without a result are shown, as not run.
-        task: The one that it is of, if that is not the paper's.
+        tasks: Those that it can be of, the usual one first, if that is not the paper's alone.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Table:
     axis: str = ""
     bounds: tuple[int, ...] = ()
     lists_all: bool = False
-    task: str = ""
+    tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class Paper:
         Raises:
             UserError: If they are of several tasks.
         """
-        of = {name: self.tables[name].task for name in names if name in self.tables}
-        task = asked or next(iter(of.values()), "") or self.task
-        for name, own in of.items():
-            if (own or asked or self.task) != task:
-                raise UserError(
-                    f"Table {name} is of {own or self.task}, not {task}. Give it its own command."
-                )
+        of = {name: self.tables[name].tasks for name in names if name in self.tables}
+        usual = [tasks[0] if tasks else self.task for tasks in of.values()]
+        task = asked or next(iter(usual), self.task)
+        for name, tasks in of.items():
+            if task not in (tasks or (asked or self.task,)):
+                own = " or ".join(tasks or [self.task])
+                raise UserError(f"Table {name} is of {own}, not {task}. Give it its own command.")
         return task
 
     def keys(self, preset: str) -> list[str]:

@@ -101,10 +101,11 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         evaluate(run, split)
     found = json.loads((run.work / "scores.json").read_text("utf-8"))
     scores = {split: found[split] for split in splits}
-    settled = json.loads((run.work / "experiment.json").read_text("utf-8"))
+    began = members[0].work / "experiment.json"  # an ensemble's names what scored it
+    settled = json.loads(began.read_text("utf-8"))
     if "machine" not in settled:
         raise UserError(
-            f"{run.work / 'experiment.json'} is of an earlier version and names no machine. The "
+            f"{began} is of an earlier version and names no machine. The "
             "command that trained the run, given once more on that machine, notes it."
         )
     pairs = run.training_set()

@@ -174,7 +174,7 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
             record
             for record in found
             if record["row"] in table.rows
-            and table.task in ("", record["task"])
+            and record["task"] in (table.tasks or [record["task"]])
             and (not table.contrast or record.get("contrast"))
         ),
         lambda record: (record["task"], record["series"]["hash"], record["batches_an_update"]),

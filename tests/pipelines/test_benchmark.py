@@ -159,7 +159,7 @@ def test_train_describes_speed_memory_parts_and_start(measure, tmp_path, capsys)
     assert one["traces"] == {"warm-up": 1, "later": 0}
     assert list(one["start"]) == ["TensorFlow", "training set", "model", "first update"]
     assert one["peak_memory"] > 0.1
-    assert list(record["products"]) == ["64x64x64", "4x8x32"]
+    assert list(record["products"]) == ["64x64x64", "4x8x32"] and one["own_shape"] == "4x8x32"
     assert all(rate["median"] > 0 for rate in record["products"].values())
     assert record["machine"]["threads"] >= 1
     assert list((tmp_path / "profile" / "0").rglob("*.xplane.pb"))
@@ -177,7 +177,7 @@ def test_other_models_are_measured_without_parts(measure):
 
 def test_a_models_own_shape_is_that_of_its_typical_product():
     def shape(*arguments):
-        return products.own_shape(benchmark.common.experiment(benchmark.parse(arguments))[0])
+        return products.own_shape(benchmark.parse(arguments))
 
     assert shape("train") == (128, 256, 1024)
     assert shape("train", "--model", "rnn_bideep4x2") == (128, 1024, 4096)

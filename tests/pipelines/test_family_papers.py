@@ -65,9 +65,9 @@ def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeyp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("lau --table 1 3", "Table 3 is of multi30k_enfr_tok, not multi30k_ende_tok"),
+        ("lau --table 1 3", "Table 3 is of multi30k_enfr_tok or wmt14_enfr_lau, not multi30k_ende"),
         ("lau --table 3 1", "Table 1 is of multi30k_ende_tok, not multi30k_enfr_tok"),
-        ("lau --table 3 --task multi30k_ende_tok", "Table 3 is of multi30k_enfr_tok, not"),
+        ("lau --table 3 --task multi30k_ende_tok", "Table 3 is of multi30k_enfr_tok or wmt14_enfr"),
         ("dtmt --table 2 2-french", "Table 2-french is of wmt14_enfr, not wmt14_ende"),
     ],
 )
@@ -77,9 +77,16 @@ def test_tables_of_several_tasks_are_refused_together(monkeypatch, arguments, me
         reproduce.command()
 
 
+@pytest.mark.parametrize("task", ["multi30k_enfr_tok", "wmt14_enfr_lau"])
+def test_a_table_is_of_the_small_and_of_the_papers_own_text(task):
+    assert PAPERS["lau"].task_of(["3"], task) == task
+
+
 def test_a_table_that_is_made_elsewhere_says_so(monkeypatch):
     monkeypatch.setattr("sys.argv", "reproduce.py recurrence --table 5".split())
-    with pytest.raises(UserError, match="no table 5 here: dtmt probe .*Choose from 1, 2, 3, 4"):
+    with pytest.raises(
+        UserError, match="no table 5 here: dtmt probe .*Choose from 1, 2, 3, 3-chinese, 4"
+    ):
         reproduce.command()
 
 

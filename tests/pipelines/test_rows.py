@@ -116,9 +116,9 @@ def test_tables_name_rows_that_exist_and_compare_their_own():
             assert (row.family or paper.family) in paper.families
         assert all(set(presets) <= set(paper.presets) for presets in paper.families.values())
     assert len(TABLES["6"].rows) == 12
-    assert TABLES["2"].rows["lgru1"] == ("DTMT#1", 27.92) and TABLES["2"].task == "wmt14_ende"
+    assert TABLES["2"].rows["lgru1"] == ("DTMT#1", 27.92) and TABLES["2"].tasks == ("wmt14_ende",)
     french = TABLES["2-french"]
-    assert (french.rows["lgru4"], french.task) == (("DTMT#4", 42.02), "wmt14_enfr")
+    assert (french.rows["lgru4"], french.tasks) == (("DTMT#4", 42.02), ("wmt14_enfr",))
     assert TABLES["6"].rows["lgru3"] == ("DTMT#3", 44.70)
     assert TABLES["6"].rows["lgru3-no_signal"] == ("DTMT#3, no signal", 44.61)
 

@@ -13,12 +13,12 @@ def test_tables_show_shares_of_the_rate_of_products():
         "rate": {"median": 6000, "best": 7000, "worst": 1},
         "megaflop_per_target_word": 37.0, "gflops": 222.0, "peak_memory": 2.5,
         "start": {"TensorFlow": 5.0, "first update": 8.25}, "traces": {"warm-up": 1, "later": 0},
-        "parts": {"input": 1.0, "backward": 3.0},
+        "parts": {"input": 1.0, "backward": 3.0}, "own_shape": "1x2x3",
     }  # fmt: skip
     rates = {name: {"median": rate} for name, rate in (("2048x2048x2048", 444), ("1x2x3", 300))}
     record = {
         "benchmark": "train", "name": "small", "windows": 5, "products": rates,
-        "configurations": [one, one | {"name": "other"}],
+        "configurations": [one, one | {"name": "other", "own_shape": "2x2x3"}],
         "ratio": {"median": 1.5, "worst": 1.25, "best": 1.75},
         "machine": {"processor": "P", "threads": 2, "gpus": 0}, "versions": {"keras": "3"},
         "commit": "abc1234",
@@ -26,6 +26,8 @@ def test_tables_show_shares_of_the_rate_of_products():
     text = speed.section([record, record | {"autotuned": True, "ratio": {}}])
     for line in (
         "| small | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 444 | 50% | 74% | 2.50 | 13.2 | 0 "
+        "| 5 | abc1234 |",
+        "| other | 5,430,000 | 6,000 | 7,000 | 37.0 | 222.0 | 444 | 50% |  | 2.50 | 13.2 | 0 "
         "| 5 | abc1234 |",
         "| small | 25.0 | 75.0 | 5 | abc1234 |",
         "| small † | 25.0 | 75.0 | 5 | abc1234 |",
