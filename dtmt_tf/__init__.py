@@ -6,6 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dtmt_tf.errors import UserError
     from dtmt_tf.translator import (
         Alignment,
         Candidate,
@@ -24,12 +25,17 @@ __all__ = [
     "Score",
     "Translation",
     "Translator",
+    "UserError",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "UserError":
+        from dtmt_tf.errors import UserError
+
+        return UserError
     from dtmt_tf import translator
 
     return getattr(translator, name)

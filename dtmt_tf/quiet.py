@@ -6,7 +6,10 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+
+_one_at_a_time = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -14,11 +17,13 @@ def quiet_stderr() -> Iterator[None]:
     """Catches what the process writes to standard error; shows it only if an exception is raised.
 
     TensorFlow announces missing GPU libraries and SentencePiece its empty normalisation this way,
-    past every setting they have. Catches file descriptor 2, so nothing else should be writing.
+    past every setting they have. Catches file descriptor 2, so nothing else should be writing; one
+    thread at a time does so.
     """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as caught:
+    if sys.stderr:
+        sys.stderr.flush()
+    with _one_at_a_time, tempfile.TemporaryFile() as caught:
+        kept = os.dup(2)
         os.dup2(caught.fileno(), 2)
         try:
             yield

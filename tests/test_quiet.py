@@ -1,6 +1,8 @@
 """Silence on file descriptor 2, broken only by an exception."""
 
 import os
+import sys
+import threading
 
 import pytest
 
@@ -20,3 +22,31 @@ def test_an_exception_shows_what_was_caught(capfd):
         os.write(2, b"the reason")
         raise ValueError("broken")
     assert capfd.readouterr().err == "the reason"
+
+
+def test_threads_wait_for_each_other_and_standard_error_is_put_back(capfd):
+    first, second = threading.Event(), threading.Event()
+
+    def hold():
+        with quiet_stderr():
+            first.set()
+            second.wait(0.2)  # the other would begin meanwhile, and end after this
+
+    def follow():
+        first.wait()
+        with quiet_stderr():
+            second.set()
+
+    threads = [threading.Thread(target=each) for each in (hold, follow)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(2, b"after")
+    assert capfd.readouterr().err == "after"
+
+
+def test_a_process_without_standard_error_is_none_the_worse(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with quiet_stderr():
+        pass

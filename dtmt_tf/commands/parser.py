@@ -93,6 +93,7 @@ class Parser(argparse.ArgumentParser):
             description=description,
             epilog=CONTINUED.sub(" ", "\n".join([title, *(f"  {line}" for line in examples)])),
             formatter_class=Formatter,
+            allow_abbrev=False,  # messages repeat a command less some option
         )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -141,6 +141,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if is_own:
         own_text.check_same(args, experiment)
 
+    from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, Session
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
 
@@ -149,25 +150,34 @@ def command(arguments: Sequence[str] | None = None) -> int:
     places = common.data_dir(args), common.cache_dir()
     init_from = None
     if args.init_from:
-        init_from = Run.open(common.other_run(args.init_from, folder), *places)
+        try:
+            init_from = Run.open(common.other_run(args.init_from, folder), *places)
+        except UserError as error:
+            raise UserError(f"{error} A run that has begun goes on without --init-from.") from error
     run = Run(experiment, folder, *places, origins, init_from=init_from)
     start = time.perf_counter()
     limits = Limits(args.max_seconds, args.allow_changes)
     with contextlib.ExitStack() as stack:
         if is_chief(strategy):  # until it is scored and exported, the run is this process's
             stack.enter_context(run.claimed())
-        outcome = Session(run, strategy, limits, args.track).train(args.restart)
+        try:
+            outcome = Session(run, strategy, limits, args.track).train(args.restart)
+            if not outcome.exit_code and is_chief(strategy):
+                finish(run, start)
+        except BaseException:
+            if args.restart and run.checkpoints.steps():
+                _tell("The run has checkpoints, which --restart would remove. To go on with them:")
+            raise
         if outcome.exit_code:
             why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
-            print(
-                f"{why} after update {outcome.step:,}; it is saved. To go on, run again:\n"
-                f"  {caller.again(without='--restart')}",
-                file=sys.stderr,
-            )
-        elif is_chief(strategy):
-            finish(run, start)
+            _tell(f"{why} after update {outcome.step:,}; it is saved. To go on, run again:")
     wait_for_all(strategy)
     return outcome.exit_code
+
+
+def _tell(what: str) -> None:
+    """Says how to go on with a run."""
+    print(f"{what}\n  {caller.again(without='--restart')}", file=sys.stderr)
 
 
 def finish(run: Run, start: float) -> None:

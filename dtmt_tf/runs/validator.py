@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.data.parallel_text import fingerprint
 from dtmt_tf.decoding.faults import faults
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
@@ -33,6 +34,7 @@ class RunValidator(Validator):
             self._translate = translate_function(run, model)
             data = run.experiment.data
             self._lines = run.corpus.lines("validation")
+            self.fingerprint = fingerprint(*(map(str.encode, side) for side in self._lines))
             sides = [ids.to_list() for ids in self._ids(self._lines)]
             self._cross_entropy = CrossEntropy(
                 model, list(zip(*sides, strict=True)), data.max_tokens_per_batch

@@ -116,7 +116,8 @@ def check_beginning(run: Run) -> None:
     if run.checkpoints.steps() and began != run.beginning():
         raise UserError(
             f"{run.folder} has begun with {began['run'] if began else 'fresh weights'}, not with "
-            f"{source.folder}. Give this run another --name, or start over with --restart."
+            f"{source.folder}. To go on with it, leave out --init-from. Or give this run another "
+            "--name, or start over with --restart."
         )
 
 

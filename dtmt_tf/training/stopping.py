@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -16,6 +17,7 @@ from dtmt_tf.config import TrainingConfig
 
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SAVING = "\nThis update or validation ends, then all is saved. Once more, and it ends at once.\n"
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Limits:
 class Stop:
     """Within this block, notices a signal or the end of the time.
 
-    A second signal ends the process at once. A signal that the process was started to ignore, as
-    `nohup` does with SIGHUP, stays ignored.
+    The first is answered on standard error, a second ends the process at once. A signal that the
+    process was started to ignore, as `nohup` does with SIGHUP, stays ignored.
 
     Args:
         max_seconds: The time limit.
@@ -86,6 +88,8 @@ class Stop:
         if self.exit_code:
             raise KeyboardInterrupt
         self.exit_code = 128 + number
+        with contextlib.suppress(OSError):  # of a closed stream
+            os.write(2, SAVING.encode())  # not by Python's stream, which may be in use
 
 
 def _leave_terminal() -> None:

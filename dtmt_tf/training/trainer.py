@@ -87,6 +87,8 @@ class Trainer:
         conditions = {"slices": step.slices, "corpus": training_set.fingerprint}
         if checkpoints.vocabulary:
             conditions["vocabulary"] = checkpoints.vocabulary
+        if validator.fingerprint:  # scores on another text do not compare
+            conditions["validation"] = validator.fingerprint
         self.settings = {**settings, "conditions": conditions}
         self.defaults = defaults
         self.history: list[dict[str, Any]] = []
@@ -109,11 +111,10 @@ class Trainer:
         saved = dict(checkpoint.settings)
         for section, values in self.defaults.items():
             saved[section] = {**values, **saved.get(section, {})}
-        if self.checkpoints.vocabulary:  # another than that of the checkpoint was refused by now
-            saved["conditions"] = {
-                **saved["conditions"],
-                "vocabulary": self.checkpoints.vocabulary,
-            }
+        # Checkpoints of earlier versions lack some. Other sub-words were refused by now.
+        known = {"validation": self.validator.fingerprint} | saved["conditions"]
+        known |= {"vocabulary": self.checkpoints.vocabulary}
+        saved["conditions"] = {name: value for name, value in known.items() if value}
         changes = differences(saved, self.settings)
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:
@@ -122,6 +123,7 @@ class Trainer:
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
                 + "\n  ".join(refused)
                 + ("\nThe training text has changed." if "conditions.corpus" in names else "")
+                + ("\nThe validation text has changed." if "conditions.validation" in names else "")
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {names}"
             )

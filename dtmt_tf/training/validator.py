@@ -28,9 +28,11 @@ class Validator(abc.ABC):
 
     Attributes:
         scores: Whether there is a validation split to score it on.
+        fingerprint: Hash of that split's text; nothing if there is none.
     """
 
     scores: bool
+    fingerprint: str = ""
 
     @abc.abstractmethod
     def validate(self) -> Validation:

@@ -85,6 +85,7 @@ class Translator:
 
     Raises:
         UserError: If there is no model, or it is damaged or does not translate.
+        ValueError: If `batch_size` is not positive.
 
     Example:
         translator = Translator.load("saved_models/cldr_ende/demo")
@@ -93,6 +94,8 @@ class Translator:
     """
 
     def __init__(self, folder: Path, batch_size: int = 32) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size should be at least 1. Received: {batch_size}.")
         self.folder = folder
         self.batch_size = batch_size
         self._model = ExportedModel(folder)
@@ -219,6 +222,8 @@ class Translator:
             ready: Whether the next line can be had without waiting; if not, those that were read
                 are translated at once.
         """
+        if isinstance(lines, str):
+            raise TypeError("lines should be several strings, such as a list. Received: one string")
         translate = functools.partial(
             self, nbest=nbest, align=align, sample=sample, constraints=constraints
         )

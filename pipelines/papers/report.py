@@ -87,8 +87,14 @@ def rewrite(path: Path, folder: Path) -> None:
     With RESULTS.md, README.md and SPEED.md are rewritten and the pictures drawn, too.
 
     Raises:
-        UserError: If a file is not there or lacks a marker.
+        UserError: If a file is not there or lacks a marker, or the repository's own would lose its
+            results for those of another folder.
     """
+    if path.resolve() == REPORT and folder.resolve() != records.RECORDS:
+        raise UserError(
+            f"{path.name} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
+            "such as to mine.md, and add --report mine.md."
+        )
     found = records.read_records(folder)
     if path.resolve() == REPORT:
         speeds = records.read_speeds(folder)

@@ -351,7 +351,7 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
 def _in_process(function: Any) -> int:
     """Runs a function in its own process; returns the exit code.
 
-    Ctrl-C reaches the process through this one alone, once, so that it can save.
+    Ctrl-C, and a lost terminal, reach it through this one alone, once, so that it can save.
     """
     process = spawn.Process(target=function)
 
@@ -359,7 +359,9 @@ def _in_process(function: Any) -> int:
         if process.pid:
             os.kill(process.pid, number)
 
-    former = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    heard = [number for number in heard if signal.getsignal(number) != signal.SIG_IGN]
+    former = {number: signal.signal(number, forward) for number in heard}
     try:
         process.start()
         process.join()

@@ -93,6 +93,11 @@ def test_all_documents_are_rewritten_with_the_results_of_the_repository(
     assert (tmp_path / "runs-dark.svg").exists()
 
 
+def test_the_repositorys_pages_are_not_emptied_for_results_elsewhere(tmp_path):
+    with pytest.raises(UserError, match="Copy the page, such as to mine.md, and add --report"):
+        report.rewrite(report.REPORT, tmp_path)
+
+
 def test_records_carry_their_conditions():
     for found in records.read_records(records.RECORDS):
         assert found["seed"] >= 0

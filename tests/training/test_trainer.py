@@ -101,6 +101,25 @@ def test_another_corpus_or_division_is_refused(after_one, tmp_path):
     assert other.settings["conditions"]["corpus"] == other.training_set.fingerprint
 
 
+def test_another_validation_text_is_refused_unless_allowed(tmp_path):
+    training = dataclasses.replace(SHORT, validation_steps=1)
+
+    def trainer(*allowed):
+        limits = Limits(allow_changes=allowed)
+        return make_trainer(tmp_path, training, scores=lambda: {"bleu": 1.0}, limits=limits)
+
+    earlier = trainer()
+    del earlier.settings["conditions"]["validation"]  # as of a version that did not note it
+    earlier.run()
+    assert trainer().restore() == 1
+    later = trainer("conditions.validation")
+    later.settings["conditions"]["validation"] = "of another"
+    assert later.restore() == 1
+    later.save()
+    with pytest.raises(UserError, match="of another -> of the split\nThe validation text has ch"):
+        trainer().restore()
+
+
 def test_changed_settings_are_refused_and_listed(after_one, tmp_path):
     changed = make_trainer(after_one(tmp_path), dataclasses.replace(SHORT, clip_norm=1.0))
     with pytest.raises(UserError, match=r"training.clip_norm: 5.0 -> 1.0"):
@@ -250,6 +269,14 @@ def test_where_tensorboard_can_not_write_training_goes_on(tmp_path, caplog, erro
     assert trainer.checkpoints.steps() == [3]
     assert len(calls) == 1
     assert caplog.text.count("Training goes on without them") == 1
+
+
+def test_the_first_signal_is_answered_and_the_second_ends_at_once(capfd):
+    with Stop(math.inf) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested() and "then all is saved" in capfd.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_what_nohup_ignores_stays_ignored():

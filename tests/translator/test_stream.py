@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dtmt_tf.translator import stream
+from dtmt_tf.translator import Translator, stream
 from dtmt_tf.translator.stream import paced
 
 
@@ -55,3 +55,13 @@ def test_rows_are_read_no_further_than_answered(clock):
     assert next(answers) == 0 and len(read) == 2
     assert list(itertools.islice(answers, 5)) == [1, 2, 3, 4, 5] and len(read) == 6
     assert list(paced([], lambda piece: piece, 2, 4)) == []
+
+
+def test_one_string_is_no_list_of_lines():
+    with pytest.raises(TypeError, match="several strings"):
+        Translator.stream(object(), "March 5")
+
+
+def test_a_batch_has_at_least_one_text(tmp_path):
+    with pytest.raises(ValueError, match=r"batch_size should be at least 1. Received: 0\."):
+        Translator(tmp_path, batch_size=0)
