@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, own_text
+from dtmt_tf.commands import common, lines, own_text
+from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
+    from dtmt_tf.config import DataConfig
     from dtmt_tf.data.corpus import Corpus
 
 SIDES = "source", "target"
@@ -56,6 +59,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.runs import Run
 
     experiment, origins = (own_text if is_own else common).experiment(args)
+    if args.text:
+        check_text(args.text, experiment.data, common.data_dir(args))
     folder = common.run_folder(args)
     run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
     if args.text:
@@ -69,6 +74,26 @@ def command(arguments: Sequence[str] | None = None) -> int:
     print(statistics)
     print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
     return 0
+
+
+def check_text(folder: Path, data: DataConfig, data_dir: Path | None) -> None:
+    """Raises a UserError if `write_text` would write over a file that the settings name.
+
+    Args:
+        folder: Where the text is to go.
+        data: Names the files.
+        data_dir: Where they may lie, too.
+    """
+    from dtmt_tf.data.own_files import named_files
+
+    files = named_files(data)
+    named = itertools.chain.from_iterable(itertools.chain(*files.values()))
+    read = [place / name for name in named for place in (Path(), data_dir) if place]
+    for path, split, side in itertools.product(read, files, SIDES):
+        if lines.same_file(path, folder / f"{split}.{side}"):
+            raise UserError(
+                f"--text {folder} would write over {path}, which is read. Name another folder."
+            )
 
 
 def write_text(corpus: Corpus, folder: Path) -> None:
