@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
+Files = dict[Path, tuple[int, int]]  # bytes, and nanoseconds of the last change
 _CODES = {code.value[0]: code for code in StatusCode}
 
 
@@ -167,7 +170,7 @@ class Models:
 
     def __init__(self, folders: Mapping[str, Path], batching: Batching | None = None) -> None:
         self._folders, self._batching = folders, batching
-        self._refused: dict[str, Path] = {}  # versions that could not be loaded
+        self._refused: dict[str, Files] = {}  # of versions that could not be loaded
         self._models = {
             name: ServedModel(name, latest_version(folder), batching)
             for name, folder in folders.items()
@@ -201,7 +204,8 @@ class Models:
     def refresh(self) -> None:
         """Loads versions that have become the newest of their folders, and lets the others go.
 
-        A version that can not be served is told of once; the one before stays.
+        Of a version that can not be served it is told, and the one before stays. Once its files
+        have changed, as while it is being copied, it is tried again.
         """
         for name, folder in self._folders.items():
             old = self._models[name]
@@ -209,12 +213,13 @@ class Models:
                 newest = latest_version(folder)
             except UserError:  # all were moved away: what is loaded stays
                 continue
-            if newest in (old.folder, self._refused.get(name)):
+            files = _files(newest)  # as they are before they are read
+            if newest == old.folder or files == self._refused.get(name):
                 continue
             try:
                 self._models[name] = ServedModel(name, newest, self._batching)
             except UserError as error:
-                self._refused[name] = newest
+                self._refused[name] = files
                 logger.warning("%s stays at version %d: %s", name, old.version, error)
             else:
                 logger.info("%s: version %d takes the place of %d", name, int(newest.name),
@@ -229,6 +234,17 @@ class Models:
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models.values())
+
+
+def _files(version: Path) -> Files:
+    """Returns what tells whether a version's folder is as it was: size and time of each file."""
+    found: Files = {version: (0, 0)}
+    for place, _, names in os.walk(version):
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(OSError):  # it is gone
+                status = path.stat()
+                found[path] = status.st_size, status.st_mtime_ns
+    return found
 
 
 def _warm_up_beside(models: Iterable[ServedModel]) -> None:

@@ -100,6 +100,24 @@ def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     models.close()
 
 
+def test_a_version_that_was_refused_while_it_was_copied_is_tried_when_it_is_whole(toy, caplog):
+    models = Models({"toy": toy})
+    whole = shutil.copytree(toy / "1", toy / "copied-2")
+    (toy / "2").mkdir()
+    told = []
+    for file in sorted(path for path in whole.rglob("*") if path.is_file()):
+        for _ in range(2):
+            models.refresh()
+            told.append(len(caplog.records))
+        assert models.find("toy").version == 1
+        (toy / "2" / file.relative_to(whole)).parent.mkdir(exist_ok=True)
+        shutil.copy2(file, toy / "2" / file.relative_to(whole))
+    models.refresh()
+    assert models.find("toy").version == 2
+    assert told[::2] == told[1::2] == [*range(1, 1 + len(told) // 2)]  # once a change
+    models.close()
+
+
 def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatch):
     asked, run = [], ServedModel._run
     monkeypatch.setattr(ServedModel, "_run", lambda *args: asked.append(args[1]) or run(*args))
