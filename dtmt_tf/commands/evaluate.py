@@ -110,9 +110,10 @@ def _files(args: argparse.Namespace) -> Any:
     """Scores or compares files, prints that, and returns it."""
     from dtmt_tf.evaluation import compare_systems, format_comparison, format_scores
     from dtmt_tf.evaluation import score_hypotheses as score
-    from dtmt_tf.evaluation.comet import with_comet
+    from dtmt_tf.evaluation.comet import Comet, with_comet
 
     _check_files(args)
+    comet = Comet(args.comet) if args.comet else None
     sources = lines.read_text(args.sources) if args.sources else []
     how: Any = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
     found: list[Any] = []
@@ -129,9 +130,8 @@ def _files(args: argparse.Namespace) -> Any:
         else:
             (hypotheses,) = systems.values()
             found.append(score(hypotheses, *references, full=True, **how))
-            if args.comet:
-                facts = args.comet, sources, hypotheses, references[0]
-                found[-1] = with_comet(found[-1], *facts)
+            if comet:
+                found[-1] = with_comet(found[-1], comet, sources, hypotheses, references[0])
             print(format_scores(found[-1]))
     sets = [str(files[0]) for files in args.references]
     return _together(sets, [str(path) for path in args.hypotheses[0]], found)
@@ -184,7 +184,7 @@ def _write_page(
 def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_scores
-    from dtmt_tf.evaluation.comet import with_comet
+    from dtmt_tf.evaluation.comet import Comet, with_comet
     from dtmt_tf.runs import Run, evaluate
 
     if args.page or args.sources:
@@ -198,15 +198,16 @@ def _splits(args: argparse.Namespace) -> Any:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
     folder = common.run_folder(args)
     run = Run.open(folder, common.data_dir(args), common.cache_dir(), args.set)
+    comet = Comet(args.comet) if args.comet else None  # before hours of translating
     found: list[Any] = []
     for split in dict.fromkeys(args.split):
         if len(args.split) > 1:
             print(f"{chr(10) * bool(found)}{split}")
         found.append(evaluate(run, split))
-        if args.comet:
+        if comet:
             sources, references = run.corpus.lines(split)
             translations = lines.read_text(run.work / f"{split}.txt")
-            found[-1] = with_comet(found[-1], args.comet, sources, translations, references)
+            found[-1] = with_comet(found[-1], comet, sources, translations, references)
         print(format_scores(found[-1]))
         print(f"\nTranslations: {run.work / (split + '.txt')}")
     return _together([*dict.fromkeys(args.split)], [str(folder)], found)

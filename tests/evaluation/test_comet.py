@@ -7,7 +7,7 @@ import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import format_scores, score_hypotheses
-from dtmt_tf.evaluation.comet import with_comet
+from dtmt_tf.evaluation.comet import Comet, with_comet
 
 SOURCES = [f"line {k}" for k in range(50)]
 REFERENCES = [f"Zeile {k} und mehr" for k in range(50)]
@@ -36,14 +36,15 @@ def library(monkeypatch):
 def test_comet_is_the_mean_of_its_sentences_with_an_interval(library):
     hypotheses = REFERENCES[:30] + ["nichts"] * 20
     plain = score_hypotheses(hypotheses, REFERENCES, full=True)
-    scores = with_comet(plain, "some/model", SOURCES, hypotheses, REFERENCES)
+    comet = Comet("some/model")
+    scores = with_comet(plain, comet, SOURCES, hypotheses, REFERENCES)
     assert scores.comet == pytest.approx(80.0) and scores.bleu == plain.bleu
     low, high = scores.intervals["comet"]
     assert 70 < low < 75 < 85 < high < 90  # 80 ± 1.96 * 50 * sqrt(0.6 * 0.4 / 50)
     assert "COMET        80.00\n  95 %" in format_scores(scores)
     assert "  model      some/model" in format_scores(scores)
     with pytest.raises(UserError, match="Received: 49, 50 and 50"):
-        with_comet(plain, "some/model", SOURCES[1:], hypotheses, REFERENCES)
+        with_comet(plain, comet, SOURCES[1:], hypotheses, REFERENCES)
 
 
 def test_without_the_library_its_name_is_told(monkeypatch):
@@ -51,4 +52,9 @@ def test_without_the_library_its_name_is_told(monkeypatch):
     plain = score_hypotheses(["a"], ["a"])
     assert plain.comet is None and "COMET" not in format_scores(plain)
     with pytest.raises(UserError, match="pip install unbabel-comet"):
-        with_comet(plain, "m", ["a"], ["a"], ["a"])
+        Comet("m")
+
+
+def test_a_model_that_can_not_be_had_is_named(library):
+    with pytest.raises(UserError, match=r"--comet no/model could not be loaded \(KeyError: '/mod"):
+        Comet("no/model")
