@@ -38,13 +38,7 @@ def load(request: Request) -> PreparedText:
     files: dict[str, list[tuple[Path, Path]]] = {}
     key = []
     for split, (sources, targets) in named_files(request.data).items():
-        needed = split == TRAIN and request.data.corpus == "files"
-        if len(sources) != len(targets) or (needed and not sources):
-            raise UserError(
-                f"data.{split}_source and data.{split}_target should both name a file, or as many "
-                f"files. Received: {', '.join(sources) or 'none'} and "
-                f"{', '.join(targets) or 'none'}.\n{request.task.unavailable}".rstrip()
-            )
+        check_sides(split, sources, targets, request.task, request.data.corpus == "files")
         place = request.task, request.data_dir, request.cache_dir, known
         for names in zip(sources, targets, strict=True):
             source, target = (find_file(name, *place) for name in names)
@@ -89,6 +83,26 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
             raise UserError(f"`data.extra_tests`: another split is already called {name}: {stem}.")
         files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)
     return files
+
+
+def check_sides(
+    split: str, sources: Sequence[str], targets: Sequence[str], task: Task, of_files: bool
+) -> None:
+    """Raises a UserError if one side has more files than the other.
+
+    Args:
+        split: The split; of a corpus `of_files` the training part should have a file.
+        sources: Names of its source files.
+        targets: Names of its target files.
+        task: Says where its files come from.
+        of_files: Whether no other source has the text.
+    """
+    if len(sources) != len(targets) or (split == TRAIN and of_files and not sources):
+        raise UserError(
+            f"data.{split}_source and data.{split}_target should both name a file, or as many "
+            f"files. Received: {', '.join(sources) or 'none'} and "
+            f"{', '.join(targets) or 'none'}.\n{task.unavailable}".rstrip()
+        )
 
 
 def check_names(data: DataConfig) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.data.lines import unmarked_lines
-from dtmt_tf.data.own_files import find_file, known_texts
+from dtmt_tf.data.own_files import TRAIN, check_sides, find_file, known_texts
 from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.sizing import TextFacts
@@ -36,9 +36,10 @@ def text_facts(
         replicas: Devices that will train together.
 
     Raises:
-        UserError: If a file is missing, damaged or empty, or two that belong together have
-            unequal numbers of lines.
+        UserError: If a file is missing, damaged or empty, one side has more files, or two files
+            that belong together have unequal numbers of lines.
     """
+    check_sides(TRAIN, data.train_source, data.train_target, task, of_files=True)
     known = known_texts(cache_dir)
     pairs, words = 0, 0.0
     alphabet: set[str] = set()

@@ -12,7 +12,7 @@ import yaml
 
 import dtmt_tf.runs
 from dtmt_tf import startup
-from dtmt_tf.commands import train
+from dtmt_tf.commands import prepare, train
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
 
@@ -219,6 +219,7 @@ def test_a_run_begins_with_the_changed_settings_of_another(capsys, here):
         ([*OWN, "--task", "multi30k_ende"], ["--task names 'multi30k_ende'", "text of your own"]),
         (["--train", "a.en", "b.de", *OWN[3:]], ["a.en has 200 lines and b.de 10"]),
         (["--train", "a.en", "no.de", *OWN[3:]], ["no.de was not found"]),
+        ([*OWN, "--set", "data.train_source=a.en,b.en"], ["as many files. Received: a.en, b.en"]),
         (["--train", "empty", "empty", *OWN[3:]], ["empty and empty are empty"]),
         (["--train", "blank", "blank", *OWN[3:]], ["blank, blank hold no words"]),
         ([*OWN, "--model", "dtmt5"], ["Unknown model 'dtmt5'"]),
@@ -233,6 +234,23 @@ def test_mistakes_are_told_before_any_work(here, arguments, pieces):
     said = refused(*arguments)
     for piece in pieces:
         assert piece in said
+
+
+def test_text_is_not_written_over_what_is_read(here):
+    text = here / "captions"
+    text.mkdir()
+    for side, name in (("en", "train.source"), ("de", "train.target")):
+        (here / f"a.{side}").rename(text / name)
+    before = (text / "train.source").read_bytes()
+    languages = ["--from", "en", "--to", "de", "--text"]
+    named = ["--train", "captions/train.source", "captions/train.target", *languages]
+    below = ["--data-dir", "captions", "--train", "train.source", "train.target", *languages]
+    for arguments in ([*named, "captions"], [*named, str(text)], [*below, "captions"]):
+        with pytest.raises(UserError, match="would write over captions/train.source, which is"):
+            prepare.command(arguments)
+    assert len([*text.iterdir()]) == 2 and (text / "train.source").read_bytes() == before
+    assert prepare.command([*named, "split"]) == 0
+    assert (here / "split" / "validation.target").read_text().startswith("line 9 in de")
 
 
 # in a process of its own: that of the tests has long started its devices
