@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtmt_tf import startup
 from dtmt_tf.commands.parser import Parser
 
 
@@ -19,6 +20,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("folder", type=Path, help="a version's folder, or a run's")
     folder = parser.parse_args(arguments).folder
+    startup.start_tensorflow()  # without its lines; what is exported imports it
 
     from dtmt_tf.errors import UserError
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest

@@ -2,9 +2,18 @@
 
 import pytest
 
+from dtmt_tf import startup
 from dtmt_tf.commands.verify import command
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.manifest import write_manifest
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch):
+    """Grows each time TensorFlow is started."""
+    times = []
+    monkeypatch.setattr(startup, "start_tensorflow", lambda: times.append(1))
+    return times
 
 
 @pytest.fixture
@@ -18,8 +27,9 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_whole_versions_are_told(run, capsys):
+def test_whole_versions_are_told(run, capsys, started):
     assert command([str(run)]) == 0
+    assert started
     assert capsys.readouterr().out == "".join(
         f"{run / number}: 1 files, all as in manifest.json\n" for number in "12"
     )
