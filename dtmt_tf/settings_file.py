@@ -11,7 +11,7 @@ import yaml
 
 from dtmt_tf.errors import UserError, hint
 
-TASK, MODEL_NAME = "task", "model_name"
+TASK, MODEL_NAME, MODEL = "task", "model_name", "model"
 NAMES = TASK, MODEL_NAME
 
 
@@ -78,6 +78,11 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
             if name in names:
                 raise UserError(f"{place}: {name} is named twice.")
             names[name], places[name] = value.value, place
+        elif name == MODEL and isinstance(value, yaml.ScalarNode) and value.value:
+            raise UserError(
+                f"{place}: `name: value` should stand here. A preset's name stands behind "
+                f"{MODEL_NAME}, as in `{MODEL_NAME}: {value.value}`."
+            )
         elif name in sections:
             for setting, inner, inner_place in _items(value, place):
                 _add(entries, f"{name}.{setting}", inner, inner_place)

@@ -101,6 +101,8 @@ def test_another_reader_of_yaml_finds_the_same_values():
         ("modle:\n  units: 5\n", "run.yaml:1: unknown section 'modle'. Did you mean 'model'?"),
         ("xyzzy: 5\n", "run.yaml:1: unknown section 'xyzzy'. There are model, data"),
         ("model: 5\n", "run.yaml:1: `name: value` should stand here."),
+        ("model: dtmt_small\n", "run.yaml:1: `name: value` should stand here. A preset's name"),
+        ("data: dtmt_small\n", "run.yaml:1: `name: value` should stand here."),
         ("- model\n", "run.yaml:1: `name: value` should stand here."),
         ("model:\n  units: 5\n  units: 6\n", "run.yaml:3: model.units is set twice."),
         ("model.units: 5\nmodel:\n  units: 6\n", "run.yaml:3: model.units is set twice."),
