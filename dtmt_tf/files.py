@@ -162,14 +162,14 @@ def claimed(folder: Path) -> Iterator[None]:
         folder: It is made if need be. A file in it, which stays, tells others who has it.
 
     Raises:
-        UserError: If another process has it; the message names process and command.
+        UserError: If another process has it; the message names process and command. Or if it can
+            not be made or written to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     place = folder.resolve()
     if place in _claims:
         yield
         return
-    with open_no_link(place / LOCK, os.O_CREAT) as file:
+    with _lock_file(folder) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -188,6 +188,17 @@ def claimed(folder: Path) -> Iterator[None]:
             yield
         finally:
             _claims.remove(place)
+
+
+def _lock_file(folder: Path) -> BinaryIO:
+    """Opens the file whose lock claims a folder, which is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return open_no_link(folder / LOCK, os.O_CREAT)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        raise UserError(f"{folder}: {error.strerror}. Choose another --output-dir.") from error
 
 
 def mark(folder: Path, known: bool = False) -> None:

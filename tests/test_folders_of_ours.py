@@ -1,5 +1,6 @@
 """Folders that one process has at a time, and that carry this program's mark."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -56,6 +57,21 @@ def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
         other = subprocess.run([sys.executable, "-c", CLAIM, folder], cwd=ROOT, capture_output=True)
         assert f"in use by process {os.getpid()} ".encode() in other.stderr
     with claimed(folder):
+        pass
+
+
+@pytest.mark.parametrize("refused", ["mkdir", "open"])
+def test_a_folder_that_can_not_be_written_to_is_told_with_its_option(
+    tmp_path, monkeypatch, refused
+):
+    def fail(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(*((Path, "mkdir") if refused == "mkdir" else (os, "open")), fail)
+    with (
+        pytest.raises(UserError, match="/run: Read-only file system. Choose another --output-dir"),
+        claimed(tmp_path / "run"),
+    ):
         pass
 
 
