@@ -25,7 +25,7 @@ from dtmt_tf.settings_file import MODEL_NAME, TASK
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
-MODELS_NAME = "the model's"
+MODELS_NAME = "the model's, or such as en-de with dtmt train --train"
 OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its graph it failed
 
 

@@ -92,15 +92,6 @@ def _check_nodes(where: str, nodes: Iterable[Any], functions: set[str]) -> Itera
             yield f"{here}: placed on device '{node.device}'; export on a CPU"
 
 
-def _is_known(op: str) -> bool:
-    """Returns whether servers know an operation.
-
-    TensorFlow's registry does not tell: it grows with each library of operations that the process
-    happens to have loaded, such as the rest of tensorflow-text.
-    """
-    return op in _TOKENIZER_OPS or hasattr(tf.raw_ops, op)
-
-
 def _check_outputs(signatures: Mapping[str, Any]) -> Iterator[str]:
     """Yields the problems of what the signatures answer."""
     for name, signature in sorted(signatures.items()):
