@@ -20,8 +20,10 @@ def quiet_stderr() -> Iterator[None]:
     past every setting they have. Catches file descriptor 2, so nothing else should be writing; one
     thread at a time does so.
     """
-    if sys.stderr:
-        sys.stderr.flush()
+    if sys.stderr is None:  # the process has none, and 2 may be any other file
+        yield
+        return
+    sys.stderr.flush()
     with _one_at_a_time, tempfile.TemporaryFile() as caught:
         kept = os.dup(2)
         os.dup2(caught.fileno(), 2)

@@ -48,5 +48,6 @@ def test_threads_wait_for_each_other_and_standard_error_is_put_back(capfd):
 
 def test_a_process_without_standard_error_is_none_the_worse(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(os, "dup", None)  # what is 2 now stays as it is
     with quiet_stderr():
         pass
