@@ -1,7 +1,7 @@
 """Settings: frozen dataclasses that hold every default once.
 
 An experiment is a task, a model and six sections. Tasks give `data`, `training`, `decoding`,
-`export` and `evaluation`; presets give `model`; `--set section.name=value` comes last: see
+`export` and `evaluation`; presets give `model`; `--set section.name=value` overrides all: see
 `experiment`.
 """
 

@@ -162,7 +162,7 @@ def _read_entries(file: SettingsFile, sections: Mapping[str, Any]) -> list[Chang
 def _changed(
     experiment: Experiment, origins: Mapping[str, str], changes: Iterable[Change]
 ) -> tuple[Experiment, dict[str, str]]:
-    """Returns an experiment with changes, the later before the earlier, and the new origins."""
+    """Returns an experiment with changes, later ones over earlier ones, and the new origins."""
     sections = {name: getattr(experiment, name) for name in SECTIONS}
     origins = dict(origins)
     values: dict[str, dict[str, Any]] = {}

@@ -136,7 +136,7 @@ def add_config(group: argparse._ActionsContainer) -> None:
         type=lambda text: read_settings_file(Path(text), SECTIONS),
         metavar="FILE",
         help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
-        "prints; --task, --model and --set come before it",
+        "prints; --task, --model and --set override it",
     )
 
 

@@ -93,7 +93,7 @@ def table() -> str:
         "",
         "`--set section.name=value` changes a setting. `--config run.yaml` reads any of them from",
         "a file; `dtmt train --show-config` prints such a file with all values. A task and a",
-        "preset set some of them: their values come before the defaults below.",
+        "preset override some of the defaults below.",
         "",
         "This page is the output of `dtmt config table`. `dtmt config diff` compares two runs.",
     ]

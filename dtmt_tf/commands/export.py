@@ -33,8 +33,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--min-bleu",
         type=float,
         metavar="BLEU",
-        help="publish no version with less on the run's samples (default: 5 less than the version "
-        "before)",
+        help="publish no version with less on up to 32 validation pairs (default: 5 less than the "
+        "version before)",
     )
     parser.add_argument(
         "--force",

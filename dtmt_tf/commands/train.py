@@ -44,7 +44,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="mirrored: the devices of this machine; multiworker: those of all workers in the "
         "environment variable TF_CONFIG; auto: multiworker if it names several",
     )
-    parser.add_argument("--restart", action="store_true", help="forget the run's checkpoints")
+    parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="remove the run's checkpoints, sub-words and scores, and begin anew; exports stay",
+    )
     parser.add_argument(
         "--init-from",
         metavar="RUN",
@@ -86,7 +90,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         type=int,
         metavar="PIECES",
         help="like --dry-run, then measure a few updates of one replica, print the hours of the "
-        "whole training, and stop; the batch is read in PIECES, more if memory is short",
+        "whole training, and stop; PIECES: cut each batch into so many parts (default: 1; more if "
+        "memory is short)",
     )
     parser.add_argument(
         "--plan-for",

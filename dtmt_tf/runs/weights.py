@@ -75,7 +75,10 @@ def check_source(run: Run, restart: bool = False) -> None:
     if source.members:
         raise UserError(f"{source.folder} is an ensemble. --init-from takes one of its runs.")
     if needed := _others(run, source, "data", CUTTING):
-        raise UserError(f"The sub-words of {source.folder} are used, which need --set {needed}.")
+        raise UserError(
+            f"This run takes its sub-words from {source.folder}. To cut text as that one does, add "
+            f"--set {needed}."
+        )
     if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()
         if others := _others(run, source, "model", _shared_settings(run, source)):

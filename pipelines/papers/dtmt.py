@@ -26,17 +26,23 @@ SEARCHED = (
 )
 
 
-def _as_vaswani(task: str) -> Settings:
-    """Returns rates and dropouts of a task of the Transformer's own."""
-    names = (
-        *("schedule", "peak_learning_rate", "warmup_updates", "adam_beta_2", "adam_epsilon"),
-        *("clip_norm", "embedding_dropout_rate", "output_dropout_rate", "candidate_dropout_rate"),
-    )
+RATES = (
+    *("schedule", "peak_learning_rate", "warmup_updates", "adam_beta_2", "adam_epsilon"),
+    *("clip_norm", "embedding_dropout_rate", "output_dropout_rate", "candidate_dropout_rate"),
+)
+
+
+def _training_of(task: str, *names: str) -> Settings:
     training = TASKS[task].training
     return tuple(f"training.{name}={as_override(getattr(training, name))}" for name in names)
 
 
-BASE, VASWANI = _as_vaswani("wmt14_ende_base"), _as_vaswani("wmt14_ende_big")
+def averaged(task: str) -> Settings:
+    """Returns which checkpoints of a task translate."""
+    return _training_of(task, "keep_last", "average", "average_count")
+
+
+BASE, VASWANI = _training_of("wmt14_ende_base", *RATES), _training_of("wmt14_ende_big", *RATES)
 # Their Section 6.1: English-French drops less.
 FRENCH = ("training.embedding_dropout_rate=0.1", "training.candidate_dropout_rate=0.1")
 # What a task's rows train with, where its recommended settings have moved on since their first run.
@@ -172,6 +178,7 @@ TABLES: dict[str, Table] = {
             for cell in ("gru", "lau", "lgru")
             for less, more in ((0, 1), (1, 4))
         ),
+        lists_all=True,
     ),
     "4": Table(
         "One transition replaced by its shallow counterpart",
@@ -191,6 +198,7 @@ TABLES: dict[str, Table] = {
             "gru4-plain": ("- L-GRU and advanced techniques", 26.27),
         },
         (("lgru4", "gru4"), ("gru4", "gru4-plain")),
+        lists_all=True,
     ),
     "6": Table(
         "Transition depth and positional signal",
@@ -204,6 +212,7 @@ TABLES: dict[str, Table] = {
         },
         tuple(zip(SWEEP, list(SWEEP)[1:], strict=False))
         + tuple((f"{key}-no_signal", key) for key in SWEEP),
+        lists_all=True,
     ),
 }
 FIGURES: dict[str, Table] = {

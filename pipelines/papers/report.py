@@ -41,7 +41,8 @@ def command() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "python pipelines/documents.py",
-        "Rewrite the generated parts of RESULTS.md, README.md and SPEED.md, and the pictures, from "
+        "Rewrite the generated parts of RESULTS.md, README.md, FAMILY.md, EXPERIMENTS.md and "
+        "SPEED.md, and the pictures, from "
         "the results of finished runs. With add, first make a result of each run named: settings, "
         "seed, scores, size, speed. With attention, first take the attention map of README.md "
         "from an exported run.",
@@ -78,13 +79,13 @@ def add_files(group: argparse._ActionsContainer) -> None:
                        help="one file a run (default: pipelines/results)")  # fmt: skip
     group.add_argument("--report", type=Path, default=REPORT, metavar="FILE",
                        help="where tables are rewritten (default: RESULTS.md, and with it\n"
-                       "README.md, SPEED.md and the pictures)")  # fmt: skip
+                       "the other pages and the pictures)")  # fmt: skip
 
 
 def rewrite(path: Path, folder: Path) -> None:
     """Rewrites what stands between the markers of a file, from the results in a folder.
 
-    With RESULTS.md, README.md and SPEED.md are rewritten and the pictures drawn, too.
+    With RESULTS.md the other pages are rewritten and the pictures drawn, too.
 
     Raises:
         UserError: If a file is not there or lacks a marker, or the repository's own would lose its
@@ -172,5 +173,6 @@ def others(
     return {
         **papers,
         ROOT / "README.md": {"headline": tables.headline_table(found)},
+        ROOT / "EXPERIMENTS.md": {"transitions": tables.runs_compared(found)},
         ROOT / "SPEED.md": {"speed": speed.section(speeds) or tables.NOTHING},
     }

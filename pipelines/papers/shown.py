@@ -59,13 +59,30 @@ class Scores:
     runs: Mapping[int, tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A comparison of runs; those of one seed are compared.
+
+    Args:
+        task: Name of the task.
+        baseline: What it is called, and names of its runs, which differ in seed alone.
+        system: The same of what is compared with it.
+        paper: The paper's difference, if it has one.
+    """
+
+    task: str
+    baseline: tuple[str, tuple[str, ...]]
+    system: tuple[str, tuple[str, ...]]
+    paper: float | None = None
+
+
 LONG = ("long1", "long2", "long3")
 TAUGHT = ("distilled1", "distilled2", "distilled3")
 TOK, CASED = "multi30k_ende_tok", "multi30k_ende"
 HEADLINE = (
     Entry("Multi30k English-German, lower-cased", TOK, LONG, "DTMT, 352 units"),
-    Entry("the same", TOK, ("ensemble",), "these three models together", "3 × 1 core"),
-    Entry("the same", TOK, TAUGHT, "one model taught by these three"),
+    Entry("the same", TOK, ("ensemble",), "these three models together", "1 core, all three"),
+    Entry("the same", TOK, TAUGHT, "one model taught by these three", "1 core, after its teachers"),
     Entry("Multi30k English-German, cased", CASED, LONG, "DTMT, 352 units"),
     Entry("the same", CASED, ("min23",), "DTMT, 256 units, in a hurry", "2 cores"),
     Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("epochs17",),
@@ -121,6 +138,24 @@ CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
     },
 }
 
+AT_0 = {
+    1: ("depth 1, offset 0", ("min23", "depth1-offset0-2")),
+    4: ("depth 4, offset 0", ("depth4-offset0", "depth4-offset0-2")),
+}
+AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
+AT_3 = {
+    4: ("depth 4, offset -3", ("depth4-offset3", "depth4-offset3-2", "depth4-offset3-3")),
+    8: ("depth 8, offset -3", ("depth8-offset3",)),
+}
+DEEPER = 0.63  # DTMT#4 over DTMT#1 in the paper, Table 3
+COMPARED = (
+    Pair(CASED, AT_0[1], AT_0[4], DEEPER),
+    Pair(CASED, AT_0[4], AT_3[4]),
+    Pair(CASED, AT_0[1], AT_1),
+    Pair(CASED, AT_0[1], AT_3[4], DEEPER),
+    Pair(CASED, AT_1, AT_3[4], DEEPER),
+    Pair(CASED, AT_3[4], AT_3[8]),
+)
 # Pictures of one panel: its title, its x axis, its lines.
 SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
     "transitions": (
@@ -130,20 +165,9 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
             Scores(
                 "offset -1, -3",
                 CASED,
-                {
-                    1: ("depth1-offset1", "depth1-offset1-2"),
-                    4: ("depth4-offset3", "depth4-offset3-2", "depth4-offset3-3"),
-                    8: ("depth8-offset3",),
-                },
+                {1: AT_1[1]} | {depth: names for depth, (_, names) in AT_3.items()},
             ),
-            Scores(
-                "0 (paper)",
-                CASED,
-                {
-                    1: ("min23", "depth1-offset0-2"),
-                    4: ("depth4-offset0", "depth4-offset0-2"),
-                },
-            ),
+            Scores("0 (paper)", CASED, {depth: names for depth, (_, names) in AT_0.items()}),
         ),
     ),
 }

@@ -12,7 +12,7 @@ from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import HEADLINE
+from pipelines.papers.shown import COMPARED, HEADLINE
 
 NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
@@ -49,7 +49,8 @@ def runs_table(found: Sequence[Record]) -> str:
     )
     splits = _splits(record for group in groups.values() for record in group)
     head = ("task", "languages", "runs", "model", "parameters", "seeds", "updates", "epochs",
-            "minutes", "tok/s", "threads", *(f"{split} BLEU" for split in splits))  # fmt: skip
+            "M tokens", "minutes", "tok/s", "threads",
+            *(f"{split} BLEU" for split in splits))  # fmt: skip
     lines = []
     for (task, direction, model, *_), group in groups.items():
         runs = sorted(group, key=lambda record: (record["seed"], record["name"]))
@@ -61,6 +62,7 @@ def runs_table(found: Sequence[Record]) -> str:
             "" if members else ", ".join(str(run["seed"]) for run in runs),
             _range((run["updates"] for run in runs), "{:,}"),
             _range((run["epochs"] for run in runs), "{:.1f}"),
+            _range((run["target_words"] / 1e6 for run in runs), "{:.1f}"),
             _range((run["seconds_in_updates"] / 60 for run in runs), "{:.1f}"),
             _range((run["target_words_per_second"] for run in runs), "{:,.0f}"),
             _each([run["machine"] for run in runs], "{threads}"),
@@ -75,13 +77,14 @@ def runs_table(found: Sequence[Record]) -> str:
 def rows_table(table: Table, group: Sequence[Record]) -> str:
     """Returns a table of the paper for results of one budget, and its comparisons."""
     splits = _splits(group)
-    entropies = ("validation CE", "paper's CE") if table.cross_entropy else ()
+    ours = table.cross_entropy or any(record.get("cross_entropy") for record in group)
+    entropies = ("validation CE",) * bool(ours) + ("paper's CE",) * bool(table.cross_entropy)
     head = ("row", "parameters", "updates", "seeds", "tok/s",
             *(f"{split} BLEU" for split in splits), "paper's BLEU", *entropies)  # fmt: skip
     lines = [
         (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
          _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
-         _printed(paper), *((_least(runs), _printed(_entropy(table, runs))) if entropies else ()))
+         _printed(paper), *(_least(runs), _printed(_entropy(table, runs)))[: len(entropies)])
         for label, paper, runs in labelled(table, group)
     ]  # fmt: skip
     if table.lists_all:
@@ -89,7 +92,7 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
         blank = ("",) * len(splits)
         lines += [
             (label, "", "not run", "", "", *blank, _printed(paper),
-             *(("", _printed(table.cross_entropy.get(row))) if entropies else ()))
+             *("", _printed(table.cross_entropy.get(row)))[: len(entropies)])
             for row, (label, paper) in table.rows.items() if row not in there
         ]  # fmt: skip
     comparisons = [_comparisons(table, records.by_row(runs)) for runs in by_series(group)]
@@ -113,29 +116,52 @@ def _least(runs: Sequence[Record]) -> str:
 
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
     """Returns the table of differences, and whether they confirm the paper's."""
-    lines, part = [], ""
+    parts = {by_row[row][0]["part"] for pair in table.pairs for row in pair if row in by_row}
+    lines = []
     for pair in table.pairs:
-        if not all(row in by_row for row in pair):
-            continue
-        runs = [{run["seed"]: run for run in by_row[row]} for row in pair]
-        seeds = sorted(set(runs[0]) & set(runs[1]))
-        if not seeds:
-            continue
-        part = runs[0][seeds[0]]["part"]
-        scores = [[run[seed]["scores"][part]["bleu"] for seed in seeds] for run in runs]
-        changes = [system - baseline for baseline, system in zip(*scores, strict=True)]
-        p_value = paired_bootstrap(*(_added([run[seed] for seed in seeds]) for run in runs))
         (label, before), (other, after) = (table.rows[row] for row in pair)
         paper = None if before is None or after is None else after - before
-        lines.append((
-            label, other, ", ".join(f"{change:+.2f}" for change in changes),
-            f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",
-            "" if paper is None else f"{paper:+.2f}", _verdict(changes, p_value, paper),
-        ))  # fmt: skip
-    if not lines:
-        return ""
-    head = ("baseline", "system", f"{part} BLEU, by seed", "mean", "p", "paper", "the paper is")
-    return markdown(head, lines)
+        if line := _comparison(*(by_row.get(row, []) for row in pair), paper):
+            lines.append((label, other, *line))
+    return markdown(_compared(parts), lines) if lines else ""
+
+
+def runs_compared(found: Sequence[Record]) -> str:
+    """Returns the table of differences between runs that are no rows of the paper."""
+    runs = {(run["task"], run["name"]): run for run in found if not run["row"]}
+    lines, parts = [], set()
+    for pair in COMPARED:
+        sides = [[runs[pair.task, name] for name in names if (pair.task, name) in runs]
+                 for names in (pair.baseline[1], pair.system[1])]  # fmt: skip
+        if line := _comparison(*sides, pair.paper):
+            lines.append((pair.baseline[0], pair.system[0], *line))
+            parts.add(sides[0][0]["part"])
+    return markdown(_compared(parts), lines) if lines else NOTHING
+
+
+def _compared(parts: Iterable[str]) -> tuple[str, ...]:
+    """Returns the head of a table of comparisons."""
+    scored = f"{', '.join(sorted(parts))} BLEU, by seed"
+    return "baseline", "system", scored, "mean", "p", "paper", "the paper is"
+
+
+def _comparison(
+    baseline: Sequence[Record], system: Sequence[Record], paper: float | None
+) -> tuple[str, ...]:
+    """Returns changes, mean, p, the paper's change and the verdict; () without a common seed."""
+    runs = [{run["seed"]: run for run in side} for side in (baseline, system)]
+    seeds = sorted(set(runs[0]) & set(runs[1]))
+    if not seeds:
+        return ()
+    part = runs[0][seeds[0]]["part"]
+    scores = [[run[seed]["scores"][part]["bleu"] for seed in seeds] for run in runs]
+    changes = [after - before for before, after in zip(*scores, strict=True)]
+    p_value = paired_bootstrap(*(_added([run[seed] for seed in seeds]) for run in runs))
+    return (
+        ", ".join(f"{change:+.2f}" for change in changes),
+        f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",
+        "" if paper is None else f"{paper:+.2f}", _verdict(changes, p_value, paper),
+    )  # fmt: skip
 
 
 def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> str:
