@@ -99,8 +99,15 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         """Features of `project`'s result."""
 
     @property
+    def parts(self) -> Sequence[AbstractRNNCell]:
+        """The cells that this one is made of, if it is; they then hold masks and weights."""
+        return ()
+
+    @property
     def mask_size(self) -> int:
-        """Features of `masks`' result, 0 where nothing is dropped; by default one mask."""
+        """Features of `masks`' result, 0 where nothing is dropped; without parts one mask."""
+        if self.parts:
+            return sum(part.mask_size for part in self.parts)
         return self.units if self.dropout_rate else 0
 
     @abc.abstractmethod
@@ -110,14 +117,18 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
     def masks(self, inputs: Any, seeds: Any = None) -> Any:
         """Returns multipliers of the candidates, `[..., mask_size]`, or None if that is 0.
 
-        By default there is one candidate; its multipliers are 0 or 1 / (1 - rate).
+        Those of the parts stand side by side. A cell without parts has one candidate, whose
+        multipliers are 0 or 1 / (1 - rate).
 
         Args:
             inputs: A tensor with the wanted leading shape.
             seeds: A `keras.random.SeedGenerator` to draw from; the cell's own by default.
         """
-        if not self.dropout_rate:
+        if not self.mask_size:
             return None
+        if self.parts:
+            masks = [part.masks(inputs, seeds) for part in self.parts if part.mask_size]
+            return ops.concatenate(masks, axis=-1)
         ones = ops.ones((*ops.shape(inputs)[:-1], self.units), dtype=self.compute_dtype)
         seed = self.seed_generator if seeds is None else seeds
         return keras.random.dropout(ones, self.dropout_rate, seed=seed)
@@ -135,7 +146,9 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
 
     def depths(self) -> dict[str, list[Any]]:
         """Weights by the name of the innermost cell they belong to, for gradient norms by depth."""
-        return {self.name: self.trainable_variables}
+        if not self.parts:
+            return {self.name: self.trainable_variables}
+        return {name: weights for part in self.parts for name, weights in part.depths().items()}
 
     def prepare(self, inputs: Any, training: bool = False, seeds: Any = None) -> Any:
         """Returns the projection and, in training, the masks behind it, `[..., P]`."""
@@ -161,30 +174,20 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         sizes = self.state_size if isinstance(self.state_size, list) else [self.state_size]
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
 
-    @staticmethod
-    def masks_of(cells: Sequence[AbstractRNNCell], inputs: Any, seeds: Any) -> Any:
-        """Returns the masks of several cells side by side, or None."""
-        masks = [cell.masks(inputs, seeds) for cell in cells if cell.mask_size]
-        return ops.concatenate(masks, axis=-1) if masks else None
-
-    @staticmethod
-    def divide(masks: Any, cells: Sequence[AbstractRNNCell]) -> list[Any]:
-        """Gives each cell its part of what `masks_of` returned, or None."""
-        parts, start = [], 0
-        for cell in cells:
-            end = start + cell.mask_size
-            parts.append(None if masks is None or end == start else masks[..., start:end])
+    def divide(self, masks: Any) -> list[Any]:
+        """Returns the masks of each part, or None."""
+        divided, start = [], 0
+        for part in self.parts:
+            end = start + part.mask_size
+            divided.append(None if masks is None or end == start else masks[..., start:end])
             start = end
-        return parts
+        return divided
 
-    @staticmethod
-    def joined(
-        cells: Sequence[AbstractRNNCell], values: Sequence[dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Returns what several cells tell by name, each name below its cell's."""
+    def joined(self, values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Returns what the parts tell by name, each name below its part's."""
         return {
-            f"{cell.name}/{name}": value
-            for cell, found in zip(cells, values, strict=True)
+            f"{part.name}/{name}": value
+            for part, found in zip(self.parts, values, strict=True)
             for name, value in found.items()
         }
 

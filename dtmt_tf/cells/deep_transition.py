@@ -50,6 +50,11 @@ class DeepTransitionCell(AbstractRNNCell):
                 cell.built = True
 
     @property
+    def parts(self) -> list[AbstractRNNCell]:
+        """The cells."""
+        return self.cells
+
+    @property
     def projection_size(self) -> int:
         """Features of the first cell's projection; the others read no input."""
         return self.cells[0].projection_size
@@ -58,27 +63,17 @@ class DeepTransitionCell(AbstractRNNCell):
         """The first cell's projection."""
         return self.cells[0].project(inputs)
 
-    @property
-    def mask_size(self) -> int:
-        """Masks of all cells."""
-        return sum(cell.mask_size for cell in self.cells)
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """The masks of all cells, side by side."""
-        return self.masks_of(self.cells, inputs, seeds)
-
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Runs the cells one after the other on the state."""
         output, inner = None, []
-        for cell, mask in zip(self.cells, self.divide(masks, self.cells), strict=True):
+        for cell, mask in zip(self.cells, self.divide(masks), strict=True):
             output, states, found = cell.evaluate(projected, mask, states)
             inner.append(found)
-        return Step(output, states, self.joined(self.cells, inner))
+        return Step(output, states, self.joined(inner))
 
     def depths(self) -> dict[str, list[Any]]:
         """Those of the cells, below this module's name."""
-        found = [depth for cell in self.cells for depth in cell.depths().items()]
-        return {f"{self.name}/{name}": weights for name, weights in found}
+        return {f"{self.name}/{name}": weights for name, weights in super().depths().items()}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal module."""

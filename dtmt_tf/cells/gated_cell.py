@@ -21,8 +21,8 @@ class GatedCell(AbstractRNNCell):
 
     Args:
         units: Size of the state, H. Positive.
-        update_offset: What the update gate's offset starts from; below 0 the cell keeps more of
-            its state at first.
+        update_offset: What the update gate's offset starts from, or stays at if the gates have
+            neither norm nor bias; below 0 the cell keeps more of its state.
         use_bias: Whether there are biases: of the gates, where they have no norm, and of the
             candidate.
         **kwargs: See `AbstractRNNCell`.

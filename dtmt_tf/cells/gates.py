@@ -17,7 +17,8 @@ class Gates(keras.layers.Layer):
 
     The norm is over the sum of input and state projection, separately for every gate ("per-gate
     layer normalization", Meng and Zhang (2019), *Advanced Techniques*), with biased variance and
-    epsilon inside the root. Without the norm each gate has a plain bias in the offset's place.
+    epsilon inside the root. Without the norm each gate has a plain bias in the offset's place, or,
+    without biases, a constant.
 
     Args:
         units: Size of one gate, H.
@@ -25,7 +26,7 @@ class Gates(keras.layers.Layer):
         use_layer_norm: Whether to normalise.
         use_bias: Whether gates without norm have a bias.
         initializer: Initialiser of the plain biases.
-        first_offsets: What each gate's offset, or bias, starts from; 0 by default.
+        first_offsets: What each gate's offset, or bias, starts from, or its constant; 0 by default.
 
     Call arguments:
         values: Summed projections of all gates side by side, `[B, G * H]`.
@@ -76,4 +77,6 @@ class Gates(keras.layers.Layer):
             values = centred * ops.rsqrt(variance + LAYER_NORM_EPSILON) * self.gain + self.offset
         elif self.use_bias:
             values = values + self.bias
+        elif any(self.first_offsets):
+            values = values + ops.cast(self.first_offsets, values.dtype)[:, None]
         return ops.unstack(ops.sigmoid(values), self.count, axis=1)

@@ -22,10 +22,12 @@ class TGRUCell(GatedCell):
         c = tanh(r * (W_hh h + b))                             (11)
         h' = (1 - z) * h + z * dropout(c)                      (10)
 
-    The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters.
+    The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters. Not in the paper is a scale
+    `s` that is learnt, one for each unit: `h' = h + s * z * (dropout(c) - h)`.
 
     Args:
         units: Size of the state, H. Positive.
+        scale: What `s` starts from; 0: there is none.
         **kwargs: See `AbstractRNNCell`.
 
     Call arguments:
@@ -41,6 +43,17 @@ class TGRUCell(GatedCell):
     num_input_projections = 0
     num_state_projections = 3
 
+    def __init__(self, units: int, *, scale: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(units, **kwargs)
+        self.first_scale = scale
+
+    def build(self, inputs_shape: Any) -> None:
+        """Creates the weights of every gated cell, and the scale `[H]`, if any."""
+        super().build(inputs_shape)
+        if self.first_scale:
+            first = keras.initializers.Constant(self.first_scale)
+            self.scale = self.add_weight(name="scale", shape=(self.units,), initializer=first)
+
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z and c."""
         d = self.units
@@ -48,3 +61,13 @@ class TGRUCell(GatedCell):
         r, z = self.gates(h_gates)  # (12), (13)
         c = ops.tanh(r * (h_h + self.candidate_bias))  # (11)
         return {"r": r, "z": z, "c": c}
+
+    def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
+        """(10), with the scale on its step, if any."""
+        if self.first_scale:
+            values = {**values, "z": self.scale * values["z"]}
+        return super().next_state(projected, h, values)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal cell."""
+        return {**super().get_config(), "scale": self.first_scale}

@@ -108,7 +108,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--plan-for goes with --plan")
 
     from dtmt_tf.experiment import presets, show
-    from dtmt_tf.tasks import TASKS
+    from dtmt_tf.tasks import TASKS, own_task
 
     if args.list_tasks:
         for task in TASKS.values():
@@ -128,6 +128,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.show_config:
         print(show(experiment, origins))
         return 0
+    if better := own_task(experiment.task, experiment.model_name):
+        logger.warning(
+            "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
+            *(better, experiment.model_name, experiment.task, TASKS[experiment.task].model),
+        )
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 

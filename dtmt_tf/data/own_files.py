@@ -68,7 +68,9 @@ def are_named(data: DataConfig) -> bool:
 
 
 def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Returns the names of source and target files by split; an extra test is named by its files.
+    """Returns the names of source and target files by split.
+
+    An extra test is named by its files, and where two have one name by their folder, too.
 
     Raises:
         UserError: If two splits would have one name.
@@ -77,8 +79,10 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
         split: (getattr(data, f"{split}_source"), getattr(data, f"{split}_target"))
         for split in ("train", "validation", "test")
     }
-    for stem in data.extra_tests:
-        name = Path(stem).name
+    last = [Path(stem).name for stem in data.extra_tests]
+    for stem, name in zip(data.extra_tests, last, strict=True):
+        if last.count(name) > 1:
+            name = "-".join(Path(stem).parts[-2:])
         if name in files:
             raise UserError(f"`data.extra_tests`: another split is already called {name}: {stem}.")
         files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)

@@ -45,6 +45,11 @@ class AttentiveCell(AbstractRNNCell):
         self.cell.built = True
 
     @property
+    def parts(self) -> list[AbstractRNNCell]:
+        """The inner cell."""
+        return [self.cell]
+
+    @property
     def memory_sizes(self) -> list[int]:
         """Sizes of the attention's memory, for each position."""
         return [self.attention.units, self.attention.units, 1]
@@ -62,15 +67,6 @@ class AttentiveCell(AbstractRNNCell):
         """Nothing, `[..., 0]`."""
         return inputs[..., :0]
 
-    @property
-    def mask_size(self) -> int:
-        """The inner cell's."""
-        return self.cell.mask_size
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """The inner cell's masks."""
-        return self.cell.masks(inputs, seeds)
-
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Attends, then moves the state."""
         h, *memory = states
@@ -78,5 +74,5 @@ class AttentiveCell(AbstractRNNCell):
         output, (h,), inner = self.cell.evaluate(self.cell.project(context), masks, [h])
         # of one head, a row for each step of a sentence if all steps are evaluated at once
         cut = ops.reshape(weights[:, 0], (-1, ops.shape(weights)[-1]))
-        inner = {**self.joined([self.cell], [inner]), "attention": cut}
+        inner = {**self.joined([inner]), "attention": cut}
         return Step(output, [h, *memory], inner)

@@ -61,6 +61,11 @@ class DeepDecoderCell(AbstractDecoderCell):
         return [cell.units for cell in self.cells]
 
     @property
+    def parts(self) -> list[AbstractRNNCell]:
+        """The cells of all layers."""
+        return self.cells
+
+    @property
     def memory_sizes(self) -> list[int]:
         """Sizes of the attention's memory, for each source position."""
         return [self.attention.units, self.attention.units, 1]
@@ -88,35 +93,19 @@ class DeepDecoderCell(AbstractDecoderCell):
         """The embedding as it is."""
         return inputs
 
-    @property
-    def mask_size(self) -> int:
-        """Masks of all layers."""
-        return sum(cell.mask_size for cell in self.cells)
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """The masks of all layers, side by side."""
-        return self.masks_of(self.cells, inputs, seeds)
-
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """One decode step; K hypotheses of a sentence share its memory."""
         y, memory = projected, states[len(self.cells) :]
         query = ops.concatenate([states[0], y], axis=-1)
         context, weights = self.attend(self.attention, query, memory)
         x, after, inner = ops.concatenate([context, y], axis=-1), [], []
-        for k, (cell, mask) in enumerate(
-            zip(self.cells, self.divide(masks, self.cells), strict=True)
-        ):
+        for k, (cell, mask) in enumerate(zip(self.cells, self.divide(masks), strict=True)):
             h, _, found = cell.evaluate(cell.project(x), mask, [states[k]])
             x = self.connections[k - 1](x, h) if k else h
             after.append(h)
             inner.append(found)
-        values = {**self.joined(self.cells, inner), "attention": weights}
+        values = {**self.joined(inner), "attention": weights}
         return Step(x, [*after, *memory], values)
-
-    def depths(self) -> dict[str, list[Any]]:
-        """See the base class: of all layers."""
-        found = [depth for cell in self.cells for depth in cell.depths().items()]
-        return dict(found)
 
     def modules(self) -> dict[str, list[Any]]:
         """See the base class."""

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 SEED_DTYPE = "uint32" if keras.backend.backend() == "jax" else "int64"
+SEEDS = 2**32 if SEED_DTYPE == "uint32" else 2**63  # so many there are
 GOLDEN_RATIO = 0x9E3779B1  # spreads the ranks of the draws over 32 bits
 
 
@@ -52,7 +53,8 @@ class SeedSeries(keras.random.SeedGenerator):
     def next(self, ordered: bool = True) -> Any:
         """Returns the next seed, two integers in the backend's seed type."""
         self.draws += 1
-        return ops.convert_to_tensor([self.base * 10_007 + self.draws, 0], dtype=SEED_DTYPE)
+        seed = (self.base * 10_007 + self.draws) % SEEDS
+        return ops.convert_to_tensor([seed, 0], dtype=SEED_DTYPE)
 
     def get_config(self) -> dict[str, Any]:
         """The number; a copy begins at the first seed."""

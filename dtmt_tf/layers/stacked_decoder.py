@@ -92,8 +92,8 @@ class StackedDecoderCell(AbstractDecoderCell):
         self.reads_context = reads_context
 
     @property
-    def transitions(self) -> list[DeepTransitionCell]:
-        """Those of all levels."""
+    def parts(self) -> list[DeepTransitionCell]:
+        """The transitions of all levels."""
         return [transition for level in self.levels for transition in level.transitions]
 
     @property
@@ -140,27 +140,18 @@ class StackedDecoderCell(AbstractDecoderCell):
         """The base level's projection; the others read no word."""
         return self.levels[0].first.project(inputs)
 
-    @property
-    def mask_size(self) -> int:
-        """Masks of all transitions."""
-        return sum(transition.mask_size for transition in self.transitions)
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """Masks of all transitions, side by side."""
-        return self.masks_of(self.transitions, inputs, seeds)
-
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """One decode step; K hypotheses of a sentence share its memory."""
         hidden, memory = states[: len(self.levels)], states[len(self.levels) :]
         annotations, bias, *all_keys = memory
         keys = iter(all_keys)
-        own_masks = iter(self.divide(masks, self.transitions))
-        inner: dict[str, Any] = {}
-        after = []
+        own_masks = iter(self.divide(masks))
+        after, inner = [], []
+        attended: dict[str, Any] = {}
 
         def move(transition: DeepTransitionCell, projected: Any, state: Any) -> Any:
             state, _, found = transition.evaluate(projected, next(own_masks), [state])
-            inner.update(self.joined([transition], [found]))
+            inner.append(found)
             return state
 
         r = base_context = None
@@ -174,17 +165,13 @@ class StackedDecoderCell(AbstractDecoderCell):
                 if level.attention is not None:
                     own = [annotations, next(keys), bias]
                     context, weights = self.attend(level.attention, state, own)
-                    inner[f"{level.name}/attention"] = weights
+                    attended[f"{level.name}/attention"] = weights
                 state = move(level.second, level.second.project(context), state)
                 base_context = context if base_context is None else base_context
             r = state if r is None else r + state
             after.append(state)
-        return Step(ops.concatenate([r, base_context], axis=-1), [*after, *memory], inner)
-
-    def depths(self) -> dict[str, list[Any]]:
-        """See the base class: of all transitions."""
-        found = [depth for transition in self.transitions for depth in transition.depths().items()]
-        return dict(found)
+        values = {**self.joined(inner), **attended}
+        return Step(ops.concatenate([r, base_context], axis=-1), [*after, *memory], values)
 
     def modules(self) -> dict[str, list[Any]]:
         """See the base class."""

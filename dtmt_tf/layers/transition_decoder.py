@@ -60,6 +60,11 @@ class TransitionDecoderCell(AbstractDecoderCell):
         return [self.annotations_dim, self.attention.units, 1]
 
     @property
+    def parts(self) -> tuple[DeepTransitionCell, DeepTransitionCell]:
+        """Query and decoder transition."""
+        return self.query, self.transition
+
+    @property
     def output_size(self) -> int:
         """State and context side by side."""
         return self.units + self.attention.output_dim
@@ -85,30 +90,16 @@ class TransitionDecoderCell(AbstractDecoderCell):
         """The query transition's projection; the decoder transition reads no word."""
         return self.query.project(inputs)
 
-    @property
-    def mask_size(self) -> int:
-        """Masks of both transitions."""
-        return self.query.mask_size + self.transition.mask_size
-
-    def masks(self, inputs: Any, seeds: Any = None) -> Any:
-        """The query transition's masks, then the decoder transition's."""
-        return self.masks_of((self.query, self.transition), inputs, seeds)
-
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """One decode step; K hypotheses of a sentence share its memory."""
         s, *memory = states
-        modules = (self.query, self.transition)
-        query_masks, transition_masks = self.divide(masks, modules)
+        query_masks, transition_masks = self.divide(masks)
         q, _, queried = self.query.evaluate(projected, query_masks, [s])
         context, weights = self.attend(self.attention, q, memory)
         context_projected = self.transition.project(context)
         s, _, moved = self.transition.evaluate(context_projected, transition_masks, [q])
-        inner = {**self.joined(modules, (queried, moved)), "attention": weights}
+        inner = {**self.joined([queried, moved]), "attention": weights}
         return Step(ops.concatenate([s, context], axis=-1), [s, *memory], inner)
-
-    def depths(self) -> dict[str, list[Any]]:
-        """See the base class: of both transitions."""
-        return {**self.query.depths(), **self.transition.depths()}
 
     def modules(self) -> dict[str, list[Any]]:
         """See the base class."""

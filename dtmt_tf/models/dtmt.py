@@ -51,7 +51,11 @@ class DTMTConfig(ModelConfig):
     )
     update_offset: float = setting(0.0, "what the update gates' offsets start from")
     transition_offset: float = setting(
-        0.0, "added to it in T-GRUs; below 0 transitions start shallow"
+        0.0, "added to it in T-GRUs; below 0 transitions start shallow; -3 suits four"
+    )
+    transition_offset_step: float = setting(0.0, "added once more for each T-GRU before")
+    transition_scale: float = setting(
+        0.0, "above 0: a learnt factor of a T-GRU's step starts from it", at_least=0, at_most=10
     )
     embedding_scale: float = setting(
         1.0, "factor of table row and positional signal", above=0, below=1000
@@ -130,10 +134,16 @@ class DTMT(RecurrentModel):
             first = CELLS[kind](
                 config.units, name=kind, update_offset=config.update_offset, **options, **own
             )
-            offset = config.update_offset + config.transition_offset
+            offset, step = config.transition_offset, config.transition_offset_step
             others = [
-                TGRUCell(config.units, name=f"tgru_{k}", update_offset=offset, **options)
-                for k in range(1, depth + 1)
+                TGRUCell(
+                    config.units,
+                    scale=config.transition_scale,
+                    name=f"tgru_{k + 1}",
+                    update_offset=config.update_offset + offset + k * step,
+                    **options,
+                )
+                for k in range(depth)
             ]
             return DeepTransitionCell([first, *others], name=name)
 
@@ -200,6 +210,13 @@ def _deep(depth: int, **settings: float | str) -> DTMTConfig:
     return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
 
 
+SMALL: dict[str, Any] = {
+    "embedding_dim": 256,
+    "units": 256,
+    "num_heads": 8,
+    "initializer_range": 0.1,
+    "tied_embeddings": "target",
+}
 PRESETS: dict[str, ModelConfig] = {
     "shallow_rnmt": _deep(0, encoder_cell="gru", query_cell="gru", decoder_cell="gru"),
     "dtmt1": _deep(1),
@@ -208,14 +225,8 @@ PRESETS: dict[str, ModelConfig] = {
     "dtmt4": _deep(4),
     # narrow models need larger weights than the paper's 0.08, which is for 1024 units
     "dtmt_tiny": _deep(1, embedding_dim=128, units=128, num_heads=4, initializer_range=0.15),
-    "dtmt_small": _deep(
-        1,
-        embedding_dim=256,
-        units=256,
-        num_heads=8,
-        initializer_range=0.1,
-        tied_embeddings="target",
-    ),
+    "dtmt_small": _deep(1, **SMALL),
+    "dtmt_small4": _deep(4, **SMALL, transition_offset=-3.0),
     "dtmt_tied": _deep(  # one table for all three leaves room for units below 10 M
         1,
         embedding_dim=352,

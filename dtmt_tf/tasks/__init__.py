@@ -24,4 +24,19 @@ TASKS: dict[str, Task] = {
     task.name: task for task in (CLDR_ENDE, *MULTI30K, *TATOEBA, GENERAL_ENDE, *PAPERS, CUSTOM)
 }
 
-__all__ = ["TASKS"]
+
+def own_task(task: str, model: str) -> str:
+    """Returns the task of the same text that trains a model as its paper does; "" if `task` does.
+
+    Args:
+        task: Name of the task that was chosen.
+        model: Name of a preset, such as `transformer_big_biarn`, which is trained like the preset
+            that its name begins with.
+    """
+    data = TASKS[task].data
+    same = {other.model: name for name, other in TASKS.items() if other.data == data}
+    likest = max((kind for kind in same if model.startswith(kind)), key=len, default="")
+    return "" if len(same) < 2 or same.get(likest, task) == task else same[likest]
+
+
+__all__ = ["TASKS", "own_task"]

@@ -26,23 +26,17 @@ SEARCHED = (
 )
 
 
-RATES = (
-    *("schedule", "peak_learning_rate", "warmup_updates", "adam_beta_2", "adam_epsilon"),
-    *("clip_norm", "embedding_dropout_rate", "output_dropout_rate", "candidate_dropout_rate"),
-)
-
-
-def _training_of(task: str, *names: str) -> Settings:
+def _as_vaswani(task: str) -> Settings:
+    """Returns rates and dropouts of a task of the Transformer's own."""
+    names = (
+        *("schedule", "peak_learning_rate", "warmup_updates", "adam_beta_2", "adam_epsilon"),
+        *("clip_norm", "embedding_dropout_rate", "output_dropout_rate", "candidate_dropout_rate"),
+    )
     training = TASKS[task].training
     return tuple(f"training.{name}={as_override(getattr(training, name))}" for name in names)
 
 
-def averaged(task: str) -> Settings:
-    """Returns which checkpoints of a task translate."""
-    return _training_of(task, "keep_last", "average", "average_count")
-
-
-BASE, VASWANI = _training_of("wmt14_ende_base", *RATES), _training_of("wmt14_ende_big", *RATES)
+BASE, VASWANI = _as_vaswani("wmt14_ende_base"), _as_vaswani("wmt14_ende_big")
 # Their Section 6.1: English-French drops less.
 FRENCH = ("training.embedding_dropout_rate=0.1", "training.candidate_dropout_rate=0.1")
 # What a task's rows train with, where its recommended settings have moved on since their first run.

@@ -76,7 +76,6 @@ class Paper:
         shared: What the rows train with by task, where the task recommends something else.
         prefix: How the names of its runs begin.
         document: The page of the repository that holds its tables.
-        elsewhere: What makes tables that have no rows, by number.
     """
 
     name: str
@@ -89,7 +88,6 @@ class Paper:
     shared: Mapping[str, Settings] = field(default_factory=dict)
     prefix: str = ""
     document: str = "RESULTS.md"
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def family(self) -> str:

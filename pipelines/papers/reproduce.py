@@ -210,9 +210,7 @@ def _rows(args: argparse.Namespace) -> list[str]:
     for kind, name, there in asked:
         if name not in there:
             raise UserError(
-                f"{paper.name} has no {kind} {name} here"
-                + (f": {paper.elsewhere[name]}. " if name in paper.elsewhere else ". ")
-                + f"Choose from {', '.join(there) or 'none'}."
+                f"{paper.name} has no {kind} {name} here. Choose from {', '.join(there) or 'none'}."
             )
     tables = [there[name] for _, name, there in asked]
     if not tables:

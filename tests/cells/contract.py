@@ -64,6 +64,8 @@ def force_update_gates(cell, value):
             moved[part.units : 2 * part.units] = -value
             shift.assign(moved)
             continue
+        if getattr(part, "first_scale", 0):
+            part.scale.assign(np.ones(part.units))
         shift = part.gates.offset if part.use_layer_norm else part.gates.bias
         moved = shift.numpy()
         moved[1] = value

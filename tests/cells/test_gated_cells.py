@@ -32,6 +32,7 @@ CELLS = {
     "lgru": (LGRUCell, ref.l_gru_step, (5, 4, 7, 4)),
     "lau": (LAUCell, ref.lau_step, (5, 4, 7, 4)),
     "tgru": (TGRUCell, t_gru_step, (0, 3, 5, 3)),
+    "tgru, scaled": (partial(TGRUCell, scale=0.5), t_gru_step, (0, 3, 6, 4)),
     # of Wang et al. (2017), who print no norm and no bias
     "gru, early reset": (
         partial(GRUCell, reset_after=False, use_bias=False),
@@ -96,8 +97,9 @@ def test_gradients_equal_central_differences_of_the_twin(
 
     variables = cell.trainable_variables
     gates = 2 if use_layer_norm else int(cell.use_bias)
-    kernels = 1 + (kind != "tgru")
-    assert len(variables) == kernels + (kind not in WITHOUT_CANDIDATE_BIAS) + gates
+    kernels = 1 + (not kind.startswith("tgru"))
+    others = (kind not in WITHOUT_CANDIDATE_BIAS) + (kind == "tgru, scaled")
+    assert len(variables) == kernels + others + gates
     assert_gradients_match(loss, twin_loss, [x, h], variables, tolerance=tolerance)
 
 
@@ -141,9 +143,13 @@ def test_inner_values_are_the_gates(rng, kind):
 
 
 @every_cell
-@with_and_without_norm
-def test_the_update_gate_starts_from_its_offset(kind, use_layer_norm):
-    options = {"use_layer_norm": use_layer_norm, "initializer": "zeros", "use_bias": True}
+@pytest.mark.parametrize(
+    ("use_layer_norm", "use_bias"),
+    [(True, True), (False, True), (False, False)],
+    ids=["norm", "bias", "constant"],
+)
+def test_the_update_gate_starts_from_its_offset(kind, use_layer_norm, use_bias):
+    options = {"use_layer_norm": use_layer_norm, "initializer": "zeros", "use_bias": use_bias}
     cell = CELLS[kind][0](4, update_offset=-2.0, **options)
     cell.build((None, 4))
     gates = cell.gates(np.zeros((1, 4 * cell.num_gates), "float32"))

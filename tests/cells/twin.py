@@ -48,6 +48,10 @@ def cell_weights(cell, value=stored):
         weights |= {"gain": value(cell.gates.gain), "offset": value(cell.gates.offset)}
     elif cell.use_bias:
         weights["gate_bias"] = value(cell.gates.bias)
+    else:
+        weights["gate_bias"] = cell.gates.first_offsets
+    if getattr(cell, "first_scale", 0):
+        weights["scale"] = value(cell.scale)
     return weights
 
 

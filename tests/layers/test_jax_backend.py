@@ -1,4 +1,4 @@
-"""Cells and layers need Keras alone: under JAX, without TensorFlow, they compute the same."""
+"""Models need Keras alone: under JAX, without TensorFlow, each architecture computes the same."""
 
 import importlib.util
 import json

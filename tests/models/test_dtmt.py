@@ -366,6 +366,13 @@ def test_settings_of_first_weights_reach_every_cell():
     assert sum("tgru" in path for path in offsets) == 4
     for path, offset in offsets.items():  # z's, after r's
         np.testing.assert_array_equal(offset[1], -4.5 if "tgru" in path else -1.5, path)
+    steps = DTMTConfig(
+        **{**options, "encoder_depth": 3},
+        **{"transition_offset": -2.0, "transition_offset_step": -0.5, "transition_scale": 0.25},
+    ).build(WORDS_S, WORDS_T, TrainingConfig())
+    for k, cell in enumerate(steps.encoder.forward.transition.cells[1:]):
+        np.testing.assert_array_equal(cell.gates.offset[1], -2 - 0.5 * k)
+        np.testing.assert_array_equal(cell.scale, 0.25)
     plain = DTMTConfig(**options).build(WORDS_S, WORDS_T, TrainingConfig())
     for scaled, once in (
         (model.source_embedding, plain.source_embedding),

@@ -82,11 +82,9 @@ def test_a_table_is_of_the_small_and_of_the_papers_own_text(task):
     assert PAPERS["lau"].task_of(["3"], task) == task
 
 
-def test_a_table_that_is_made_elsewhere_says_so(monkeypatch):
-    monkeypatch.setattr("sys.argv", "reproduce.py recurrence --table 5".split())
-    with pytest.raises(
-        UserError, match="no table 5 here: dtmt probe .*Choose from 1, 2, 3, 3-chinese, 4"
-    ):
+def test_a_table_that_is_not_there_is_told(monkeypatch):
+    monkeypatch.setattr("sys.argv", "reproduce.py recurrence --table 6".split())
+    with pytest.raises(UserError, match="no table 6 here. Choose from 1, 2, 3, 3-chinese, 4, 5"):
         reproduce.command()
 
 
@@ -124,6 +122,9 @@ def test_rows_of_hao_et_al_are_their_presets():
 
 def test_small_rows_of_hao_et_al_have_one_size_and_one_training():
     base = experiment(recurrence.PAPER, "base")
+    probed = experiment(recurrence.PAPER, "base", task="general_ende")
+    for searched in (base.training, probed.training):
+        assert (searched.adam_beta_2, searched.adam_epsilon) == (0.98, 1e-8)
     assert (base.model.model_dim, base.model.pre_norm, base.training.max_steps) == (256, True, 2700)
     sizes = [item.name for item in dataclasses.fields(base.model)]
     for row in set(recurrence.ROWS) - {"base", "relative", "directional", "big", "big_biarn1"}:

@@ -118,7 +118,7 @@ def test_prose_stays_and_a_second_time_changes_nothing():
     for name in report.sections([]):
         assert f"<!-- end -->\n\nProse after {name}.\n" in once
     nothing = report.sections([])
-    assert report.replace(once, nothing).count(tables.NOTHING) == len(nothing)
+    assert all(text in report.replace(once, nothing) for text in nothing.values())
 
 
 def test_a_lost_marker_is_named():
@@ -135,7 +135,7 @@ def test_runs_are_listed_with_mean_spread_and_each_score():
     assert spread > 0.05
     assert cells(text, "custom", "en-de", "run1, run2") == [
         *("custom", "en-de", "run1, run2", "dtmt_small", "1,234,567", "1, 2", "100", "12.3"),
-        *("1.5–1.7", "996–1,097", "1"),
+        *("0.1", "1.5–1.7", "996–1,097", "1"),
         *(f"{statistics.mean(bleu) + extra:.2f} ± {spread:.2f} "
           f"({bleu[0] + extra:.2f}, {bleu[1] + extra:.2f})" for extra in (1, 0)),
     ]  # fmt: skip
@@ -191,6 +191,25 @@ def test_the_first_table_has_the_runs_that_are_there(monkeypatch):
     line = ["Text", "M", "1.2 M", "2 min, 1 core", score, "61.50"]
     assert cells(tables.headline_table(found), "Text") == line
     assert tables.headline_table(found).count("\n") == 2
+
+
+def test_runs_are_compared_by_their_common_seeds(monkeypatch):
+    runs = {"a1": (1, 0.4), "a2": (2, 0.4), "b2": (2, 0.2), "b3": (3, 0.2)}
+    found = [record(seed=seed, rate=rate, name=name) for name, (seed, rate) in runs.items()]
+    pair = shown.Pair("custom", ("A", ("a1", "a2")), ("B", ("b2", "b3")), 0.5)
+    monkeypatch.setattr(tables, "COMPARED", (pair,))
+    change = found[2]["scores"]["test"]["bleu"] - found[1]["scores"]["test"]["bleu"]
+    line = cells(tables.runs_compared(found), "A", "B")
+    assert line[2:] == [f"{change:+.2f}"] * 2 + ["0.001", "+0.50", "not judged by one seed"]
+    assert tables.runs_compared(found[:2]) == tables.NOTHING
+
+
+def test_cross_entropy_is_shown_where_a_result_has_it():
+    found = [record("gru0"), record("lgru0", cross_entropy={50: 2.5, 100: 2.25})]
+    text = tables.rows_table(TABLES["3"], found).split("\n\n")[0]
+    assert cells(text, "ShallowRNMT: L-GRU")[-1] == "2.250"
+    assert cells(text, "ShallowRNMT: GRU")[-1] == ""
+    assert "validation CE" not in tables.rows_table(TABLES["3"], found[:1])
 
 
 def test_signatures_are_told_once_with_their_tasks():

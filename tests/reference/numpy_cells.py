@@ -117,7 +117,7 @@ def t_gru_step(h, w, *, use_layer_norm=True, mask=None):
     """Transition GRU, Eqs. (10)-(13): reads the state only; arguments as `gru_step`."""
     h_r, h_z, h_h = np.split(h @ w["recurrent_kernel"], 3, axis=-1)
     r = gate(h_r, 0, w, use_layer_norm)
-    z = gate(h_z, 1, w, use_layer_norm)
+    z = gate(h_z, 1, w, use_layer_norm) * w.get("scale", 1.0)
     c = np.tanh(r * candidate_projection(h_h, w))
     return interpolate(h, c, z, mask)
 

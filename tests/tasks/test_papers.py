@@ -7,7 +7,7 @@ from dtmt_tf.data.own_files import named_files
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS, DeepRNNConfig
 from dtmt_tf.planning.dry_run import dry_run
-from dtmt_tf.tasks import TASKS
+from dtmt_tf.tasks import TASKS, own_task
 from dtmt_tf.training import make_schedule
 
 # rates by update, from the formula of the paper with its constants
@@ -209,3 +209,20 @@ def test_wmt14_in_words_is_validated_by_two_years():
         tuple(f"{stem}.{language}" for stem in years) for language in ("en", "de")
     )
     assert files["test"] == (("wmt14_ende/newstest2014.en",), ("wmt14_ende/newstest2014.de",))
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "better"),
+    [
+        ("wmt14_ende", "transformer_big", "wmt14_ende_big"),
+        ("wmt14_ende", "transformer_base_biarn3", "wmt14_ende_base"),
+        ("wmt14_ende_base", "transformer_big_biarn", "wmt14_ende_big"),
+        ("wmt14_ende_big", "dtmt4", "wmt14_ende"),
+        ("wmt17_zhen", "transformer_big", "wmt17_zhen_big"),
+        ("wmt14_ende_base", "transformer_base_biarn", ""),
+        ("wmt14_ende", "dtmt1", ""),
+        ("multi30k_ende", "transformer_tiny", ""),
+    ],
+)
+def test_the_task_of_a_model_s_own_paper_is_known(task, model, better):
+    assert own_task(task, model) == better

@@ -1,5 +1,6 @@
 """Every task resolves, and where its data are at hand, they are what it says."""
 
+import dataclasses
 import os
 import re
 from pathlib import Path
@@ -115,3 +116,17 @@ def test_both_sides_of_each_file_have_the_published_number_of_lines(name, tmp_pa
         for names in sides:
             paths = [find_file(path, TASKS[name], Path(DATA_DIR), tmp_path) for path in names]
             assert [sum(1 for _ in byte_lines(path)) for path in paths] == PAIRS[name][split]
+
+
+def test_extra_tests_of_one_name_are_told_apart_by_their_folders():
+    def names(*stems):
+        return list(named_files(dataclasses.replace(data, extra_tests=stems)))[3:]
+
+    data = TASKS["general_ende"].data
+    assert names("wmt/newstest2013") == ["newstest2013"]
+    stems = ("tatoeba_ende/dev", "libreoffice_ende/dev", "a/b")
+    assert names(*stems) == ["tatoeba_ende-dev", "libreoffice_ende-dev", "b"]
+    with pytest.raises(UserError, match="already called test"):
+        names("a/test")
+    with pytest.raises(UserError, match="already called a-dev"):
+        names("a/dev", "a/dev")
