@@ -39,6 +39,7 @@ _OF_LETTERS = {  # how letters' names begin in Unicode where CLDR's name for the
     "Xsux": ("CUNEIFORM",),
 }
 CHINESE = ("zh", "yue", "wuu", "nan", "hak", "gan", "hsn", "lzh")
+ANY_LANGUAGE = ("", "mul", "und")  # what a text's language is if nobody says which
 _WITHOUT_BLANKS = (*CHINESE, "ja", "th", "lo", "km", "my", "bo", "dz")
 
 
@@ -55,6 +56,17 @@ def _shorter(code: str) -> str:
 
     other: str = get_global("language_aliases").get(code, code).partition("_")[0]
     return other if len(other) == 2 else code
+
+
+def are_opposite(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two directions are each other's: what is source of one is target of the other.
+
+    They are not if a language is not known.
+    """
+    if {*one, *other} & {*ANY_LANGUAGE}:
+        return False
+    ours, theirs = ([base_language(code) for code in pair] for pair in (one, other))
+    return ours == theirs[::-1] != theirs
 
 
 def has_blanks(code: str) -> bool:

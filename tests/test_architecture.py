@@ -54,7 +54,7 @@ ALLOWED = {
     "runs": {  # where the rooms meet; only commands and pipelines import it
         *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),
         *("text", "data", "models", "decoding", "training", "evaluation", "export", "settings"),
-        "sizing",
+        *("languages", "sizing"),
     },
     "planning": {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),

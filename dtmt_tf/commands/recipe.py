@@ -15,11 +15,10 @@ from dtmt_tf.commands.stages import RECIPE, Stage, Stages
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import check_name
-from dtmt_tf.languages import base_language
+from dtmt_tf.languages import ANY_LANGUAGE, base_language
 from dtmt_tf.settings import is_built_in
 
 Pair = tuple[Path, Path]  # source and target files
-ANY_LANGUAGE = ("", "mul", "und")  # what a model's language is if it does not say which
 
 
 def recipe_parser(command: str, description: str, named: str, *examples: str) -> Parser:

@@ -190,10 +190,15 @@ class Run:
     @property
     def description(self) -> str:
         """What its task says of itself, or, of text of one's own, between which languages it is."""
-        data = self.experiment.data
-        if not data.train_source or self.experiment.task != "custom":
+        if not self.experiment.data.train_source or self.experiment.task != "custom":
             return self.task.description
-        return f"Parallel text of the user's own, {data.source_language}-{data.target_language}"
+        return f"Parallel text of the user's own, {'-'.join(self.languages)}"
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of source and target; "" if the settings do not say."""
+        data = self.experiment.data
+        return data.source_language, data.target_language
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -294,9 +299,7 @@ class Run:
 
     def statistics(self) -> str:
         """Returns a table of the corpus in sub-words."""
-        data = self.experiment.data
-        languages = data.source_language, data.target_language
-        return table(self.corpus, self.shards, self.vocabulary, languages)
+        return table(self.corpus, self.shards, self.vocabulary, self.languages)
 
     def build_model(self) -> TranslationModel:
         """Returns the model with fresh weights, the same for the same seed."""

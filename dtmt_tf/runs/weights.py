@@ -11,6 +11,7 @@ import numpy as np
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import CUTTING, to_dict
+from dtmt_tf.languages import are_opposite
 from dtmt_tf.models import Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
@@ -64,8 +65,8 @@ def check_source(run: Run, restart: bool = False) -> None:
         restart: Whether it begins anew, though it has checkpoints.
 
     Raises:
-        UserError: If that is the run itself or an ensemble, has no checkpoint, or cuts text in
-            another way.
+        UserError: If that is the run itself or an ensemble, has no checkpoint, cuts text in
+            another way, or has sub-words of each language by itself and the other direction.
     """
     source = run.init_from
     if not source:
@@ -81,6 +82,7 @@ def check_source(run: Run, restart: bool = False) -> None:
         )
     if restart or not run.checkpoints.steps():  # else its weights are no longer needed
         source.newest()
+        _check_direction(run, source)
         if others := _others(run, source, "model", _shared_settings(run, source)):
             logger.warning(
                 "The model of %s has other settings. Its weights are taken where they fit, though "
@@ -88,6 +90,18 @@ def check_source(run: Run, restart: bool = False) -> None:
                 source.folder,
                 others,
             )
+
+
+def _check_direction(run: Run, source: Run) -> None:
+    """Raises a UserError if each side would be cut with the other language's sub-words."""
+    if source.experiment.data.joint_vocabulary:
+        return
+    if are_opposite(source.languages, run.languages):
+        raise UserError(
+            f"The sub-words of {source.folder} are one model for each language, "
+            f"{' and '.join(source.languages)}; this run reads {' and '.join(run.languages)}. "
+            "Begin with a run of its direction, or without --init-from."
+        )
 
 
 def _others(run: Run, source: Run, section: str, names: Iterable[str]) -> str:

@@ -123,6 +123,53 @@ def test_what_can_not_be_begun_with_is_refused(source):
     assert moved.checkpoints.steps() == [331]  # what is refused removes nothing
 
 
+APART = ("data.joint_vocabulary=false", "model.tied_embeddings=target")
+
+
+def directed(run, one, other, *settings):
+    """A run from one language to another."""
+    named = f"data.source_language={one}", f"data.target_language={other}"
+    run.experiment, _ = with_overrides(run.experiment, {}, [*named, *settings])
+    return run
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [(("en", "de"), ("de", "en")), (("pt-BR", "zh"), ("zho", "pt"))],
+    ids=str,
+)
+def test_a_run_of_the_other_direction_cuts_each_side_as_the_other_one(source, theirs, ours):
+    run = directed(beginner(source, "back"), *ours, *APART)
+    directed(source, *theirs, *APART)
+    message = (
+        f"The sub-words of {source.folder} are one model for each language, {theirs[0]} and "
+        f"{theirs[1]}; this run reads {ours[0]} and {ours[1]}. Begin with a run of its direction"
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        check_source(run)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "settings"),
+    [
+        (("en", "de"), ("en", "de"), APART),
+        (("en", "de"), ("fr", "de"), APART),
+        (("pt", "pt-BR"), ("pt-BR", "pt"), APART),
+        (("", "de"), ("de", ""), APART),
+        (("mul", "en"), ("en", "mul"), APART),
+        (("en", "de"), ("de", "en"), ()),  # one model for both
+    ],
+    ids=str,
+)
+def test_subwords_of_the_same_languages_of_both_or_of_unknown_ones_are_taken(
+    source, theirs, ours, settings, caplog
+):
+    run = directed(beginner(source, "tuned"), *ours, *settings)
+    directed(source, *theirs, *settings)
+    check_source(run)
+    assert not caplog.text
+
+
 def test_settings_that_the_weights_were_trained_without_are_named(source, caplog):
     check_source(beginner(source, "same", "training.max_steps=3", "data.max_length=20"))
     assert not caplog.text
