@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
+from dtmt_tf.languages import are_opposite
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
 
@@ -22,7 +23,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
 
     Raises:
         UserError: If the folder holds a run that was trained, a member is an ensemble itself or has
-            not come to its end, or their sub-words differ.
+            not come to its end, they translate in opposite directions, or their sub-words differ.
     """
     path = folder / "train" / "experiment.json"
     if path.exists() and "members" not in read_settings(path):
@@ -40,6 +41,11 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             raise UserError(
                 f"{member.folder} has made {member.newest().step:,} of "
                 f"{member.experiment.training.max_steps:,} updates. Let it end first."
+            )
+        if are_opposite(member.languages, first.languages):
+            raise UserError(
+                f"{member.folder} translates {' to '.join(member.languages)}, {first.folder} "
+                f"{' to '.join(first.languages)}. Unite runs of one direction."
             )
     check_subwords(members)
     with united.claimed():

@@ -1,0 +1,45 @@
+"""Runs that can not predict together are refused by what they translate."""
+
+import re
+import shutil
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import with_overrides
+from dtmt_tf.runs import Run, unite
+from tests.end_to_end.test_older_artifacts import unpack
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return unpack("run-0.1", tmp_path_factory.mktemp("run")) / "custom"
+
+
+@pytest.fixture
+def pair(folder, tmp_path, monkeypatch):
+    """Makes two trained runs, a and b, of given languages."""
+    monkeypatch.setattr(Run, "finished", lambda run: True)
+
+    def make(*languages):
+        members = []
+        for name, (source, target) in zip("ab", languages, strict=True):
+            run = Run.open(shutil.copytree(folder / "older", tmp_path / name), None, tmp_path)
+            named = f"data.source_language={source}", f"data.target_language={target}"
+            run.experiment, _ = with_overrides(run.experiment, {}, named)
+            members.append(run)
+        return members
+
+    return make
+
+
+def test_opposite_directions_are_not_united(pair, tmp_path):
+    told = f"{tmp_path / 'b'} translates de to en, {tmp_path / 'a'} en to de. Unite runs of one"
+    with pytest.raises(UserError, match=re.escape(told)):
+        unite(pair(("en", "de"), ("de", "en")), tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+@pytest.mark.parametrize("other", [("en", "de"), ("en-GB", "deu"), ("", "en")], ids=str)
+def test_the_same_direction_and_one_that_is_not_known_are_united(pair, tmp_path, other):
+    assert len(unite(pair(("en", "de"), other), tmp_path / "both").members) == 2
