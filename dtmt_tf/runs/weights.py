@@ -20,6 +20,9 @@ from dtmt_tf.training import load_weights
 
 logger = logging.getLogger(__name__)
 
+# settings of models that say how weights start, and nothing else
+BEGINNING = "update_offset", "transition_offset", "initializer_range", "initializer_stddev"
+
 
 def best_model(run: Run) -> tuple[TranslationModel, list[int]]:
     """Returns the model with the weights that count, and the steps they are the mean of.
@@ -112,11 +115,15 @@ def _others(run: Run, source: Run, section: str, names: Iterable[str]) -> str:
 
 
 def _shared_settings(run: Run, source: Run) -> list[str]:
-    """Returns the settings that both models have, if one's kind is or builds on the other's."""
+    """Returns the settings that both models have, if one's kind is or builds on the other's.
+
+    Those that only say how weights start are left out.
+    """
     models = run.experiment.model, source.experiment.model
     for one, other in models, models[::-1]:
         if isinstance(one, type(other)):
-            return [field.name for field in dataclasses.fields(other)]
+            names = [field.name for field in dataclasses.fields(other)]
+            return [name for name in names if name not in BEGINNING]
     return []
 
 

@@ -179,6 +179,22 @@ def test_settings_that_the_weights_were_trained_without_are_named(source, caplog
     assert f"with --set model.num_heads={heads} model.use_positional_signal=true" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("dtmt_tiny", ["update_offset=-1", "transition_offset=-3", "initializer_range=0.3"]),
+        ("rnn_baseline", ["transition_offset=-3"]),
+        ("deep_lau_4_4", ["initializer_stddev=0.08"]),
+    ],
+)
+def test_settings_that_only_start_weights_are_no_difference(source, caplog, model, settings):
+    source.experiment = dataclasses.replace(source.experiment, model=MODELS[model])
+    run = beginner(source, "other", *(f"model.{setting}" for setting in settings))
+    assert run.experiment.model != source.experiment.model
+    check_source(run)
+    assert not caplog.text
+
+
 def test_what_is_added_to_a_transformer_is_no_difference_but_its_own_settings_are(source, caplog):
     plain, recurrent = (MODELS[f"transformer_tiny{end}"] for end in ("", "_biarn"))
     for name, model, other in (
