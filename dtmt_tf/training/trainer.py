@@ -116,6 +116,12 @@ class Trainer:
         known |= {"vocabulary": self.checkpoints.vocabulary}
         saved["conditions"] = {name: value for name, value in known.items() if value}
         changes = differences(saved, self.settings)
+        if any(row.startswith(f"{FIXED}:") for row in changes):
+            raise UserError(
+                f"{FIXED} cannot change within a run: the saved state does not fit another "
+                "optimiser. To go on from these weights, begin a new run with --init-from and "
+                "another --name."
+            )
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:
             names = " ".join(row.split(":")[0] for row in refused)
@@ -126,11 +132,6 @@ class Trainer:
                 + ("\nThe validation text has changed." if "conditions.validation" in names else "")
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {names}"
-            )
-        if any(row.startswith(FIXED) for row in changes):
-            raise UserError(
-                f"{FIXED} can not change in a run, as the state of one is nothing to another. "
-                "--init-from begins a new run with this one's weights."
             )
         for row in changes:
             logger.warning("Going on with a change: %s", row)
