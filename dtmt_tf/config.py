@@ -391,7 +391,7 @@ class Task:
     model: str  # recommended preset
     data: DataConfig
     training: TrainingConfig
-    replicas: int = 1  # devices times accumulation steps whose batches an update is meant to read
+    replicas: int = 0  # devices times accumulation steps an update is meant to read; 0: any
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)

@@ -176,14 +176,18 @@ def other_batches(experiment: Experiment, slices: int) -> str:
         slices: Devices times accumulation steps.
     """
     meant, steps = TASKS[experiment.task].replicas, experiment.training.accumulation_steps
-    if meant in (1, slices):
+    if meant in (0, slices):
         return ""
     devices = slices // steps
-    advice = (
-        f"--set training.accumulation_steps={meant // devices} makes them {meant}."
-        if meant % devices == 0
-        else f"Choose devices by which {meant} can be divided, and training.accumulation_steps."
-    )
+    if meant < devices:
+        some = " ".join(f"GPU:{k}" for k in range(meant))
+        sentences = experiment.data.sentences_per_batch
+        limit = "sentences_per_batch" if sentences else "max_tokens_per_batch"
+        advice = f"Train with --devices {some}, or a lower data.{limit}."
+    elif meant % devices:
+        advice = f"Choose devices by which {meant} can be divided, and training.accumulation_steps."
+    else:
+        advice = f"--set training.accumulation_steps={meant // devices} makes them {meant}."
     batches = f"{slices} {'batch' if slices == 1 else 'batches'}"
     return (
         f"{experiment.task} is meant for {meant} batches an update; here it is {batches}. {advice}"

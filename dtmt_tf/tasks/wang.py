@@ -36,6 +36,7 @@ NIST_ZHEN = Task(
     name="nist_zhen_lau",
     description="NIST Chinese-English, as Wang et al. train DeepLAU; the files are your own",
     model="deep_lau_4_4",
+    replicas=1,
     data=language_pair(
         _words(30_000, 30_000),
         "zh",

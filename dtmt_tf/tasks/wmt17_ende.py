@@ -20,6 +20,7 @@ TASK = Task(
     name="wmt17_ende",
     description="WMT17 English-German, as Miceli Barone et al. (2017) train their deep models",
     model="rnn_bideep4x2",  # their best
+    replicas=1,
     data=DataConfig(
         source_language="en",
         target_language="de",
