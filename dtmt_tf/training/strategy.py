@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -41,6 +41,18 @@ def worker_number(strategy: tf.distribute.Strategy) -> int:
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes files."""
     return bool(strategy.extended.should_checkpoint)
+
+
+def of_chief(strategy: tf.distribute.Strategy, values: Mapping[str, float]) -> dict[str, float]:
+    """Returns the chief's values on all workers, which all call it with the same names."""
+
+    def own() -> tf.Tensor:
+        found = tf.constant([*values.values()], tf.float64)
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.where(number == 0, found, tf.zeros_like(found))
+
+    total = strategy.reduce("SUM", strategy.run(own), axis=None)
+    return dict(zip(values, total.numpy().tolist(), strict=True))
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:

@@ -27,7 +27,7 @@ from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
 from dtmt_tf.training.step import TrainingStep, Update
 from dtmt_tf.training.stopping import Limits, Outcome, Stop, clip_norm, finished
-from dtmt_tf.training.strategy import worker_number
+from dtmt_tf.training.strategy import of_chief, worker_number
 from dtmt_tf.training.summaries import Summaries
 from dtmt_tf.training.validator import Validator
 
@@ -47,8 +47,8 @@ BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
 class Trainer:
     """Trains until `max_steps`, early stopping, a signal or a time, and resumes where it stopped.
 
-    Several workers make the same updates and validations; the chief alone writes,
-    but for `bad-step-*.json`.
+    Several workers make the same updates and validations, and go by the chief's scores; the chief
+    alone writes, but for `bad-step-*.json`.
 
     Args:
         step: Makes the updates.
@@ -355,6 +355,8 @@ class Trainer:
         if self.validator.scores:
             with self.update.averaged():
                 scores, samples, faults = self.validator.validate()
+            if not self.update.alone:  # as each ends and clips by its scores
+                scores = of_chief(self.update.strategy, scores)
             entry |= scores
             self._record(lambda summaries: summaries.validation(self.step, scores, samples))
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -53,7 +54,26 @@ run("train", sys.argv[1:])
 """  # dies after its 13th update, at once; a busy test would kill it late
 
 
-def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, doomed=False):
+UNLIKE = """
+import json, os, sys
+from dtmt_tf.runs.validator import RunValidator
+from dtmt_tf.training import Trainer
+validate, run = RunValidator.validate, Trainer.run
+def validate_otherwise(validator):
+    found = validate(validator)
+    found.scores["bleu"] += json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker"
+    return found
+def tell(trainer):
+    outcome = run(trainer)
+    print("history", json.dumps(trainer.history), flush=True)
+    return outcome
+RunValidator.validate, Trainer.run = validate_otherwise, tell
+from dtmt_tf.cli import run as command
+command("train", sys.argv[1:])
+"""  # its validations score what no chief's do
+
+
+def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, source=""):
     """Starts a training; as one of two workers, if told so, the first of which may be a chief."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     environment.pop("TF_CONFIG", None)
@@ -65,7 +85,7 @@ def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False,
             jobs = {"chief": [first], "worker": [second]}
             task = {"type": ("chief", "worker")[worker], "index": 0}
         environment["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": task})
-    program = ["-c", DOOMED] if doomed else ["pipelines/train.py"]
+    program = ["-c", source] if source else ["pipelines/train.py"]
     command = [
         *(sys.executable, *program, "--task", "custom", "--model", MODEL),
         *("--name", "toy", "--output-dir", str(folder / "models"), *arguments),
@@ -85,11 +105,11 @@ def free_ports():
     return ports
 
 
-def start_both(folder, settings, with_chief=False, second_dies=False):
+def start_both(folder, settings, sources=("", ""), with_chief=False):
     options = {"ports": free_ports(), "with_chief": with_chief}
     return [
-        start(folder, settings, worker=k, doomed=second_dies and k == 1, **options)
-        for k in range(2)
+        start(folder, settings, worker=k, source=source, **options)
+        for k, source in enumerate(sources)
     ]
 
 
@@ -118,7 +138,7 @@ def alone(corpus, tmp_path_factory):
 def missed(corpus, tmp_path_factory):
     """Where two workers trained, one of them was killed, and what the other one said."""
     folder = tmp_path_factory.mktemp("workers")
-    processes = start_both(folder, corpus, second_dies=True)
+    processes = start_both(folder, corpus, ("", DOOMED))
     assert processes[1].wait(timeout=1800) == -signal.SIGKILL, (folder / "log-1").read_text()
     assert processes[0].wait(timeout=1800) == 2
     return folder, (folder / "log-0").read_text()
@@ -132,9 +152,13 @@ def test_a_worker_that_is_killed_is_missed(missed):
 
 def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, missed):
     folder, _ = missed
-    for worker, process in enumerate(start_both(folder, corpus, with_chief=True)):
+    processes = start_both(folder, corpus, (UNLIKE, UNLIKE), with_chief=True)
+    for worker, process in enumerate(processes):
         assert process.wait(timeout=1800) == 0, (folder / f"log-{worker}").read_text()
     assert "resuming after update 10" in (folder / "log-0").read_text()
+    logs = [(folder / f"log-{worker}").read_text() for worker in range(2)]
+    first, second = (re.findall("^history .*", log, re.MULTILINE) for log in logs)
+    assert first == second and len(first) == 1  # both go by the chief's scores
     assert np.abs(alone).max() > 0.1
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
     run = folder / "models/custom/toy"

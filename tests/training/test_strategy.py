@@ -1,4 +1,4 @@
-"""Which of several workers a process is."""
+"""Which of several workers a process is, and what they share."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.training import make_strategy
-from dtmt_tf.training.strategy import worker_number
+from dtmt_tf.training.strategy import of_chief, worker_number
 
 HOSTS = ["a:1", "b:1", "c:1"]
 WORKERS = {"worker": HOSTS}
@@ -32,3 +32,9 @@ def test_a_chief_comes_before_the_workers(jobs, task, index, number):
 
 def test_a_process_alone_is_the_first():
     assert worker_number(make_strategy(multiworker=False, devices=["CPU:0"])) == 0
+
+
+def test_the_chiefs_values_are_taken_as_they_are():
+    strategy = make_strategy(multiworker=False, devices=["CPU:0", "CPU:1"])
+    values = {"bleu": 40.01, "perplexity": 1e200}
+    assert of_chief(strategy, values) == values

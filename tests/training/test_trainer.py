@@ -324,36 +324,6 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
     np.testing.assert_array_equal(first.numpy(), weights[-1])  # training goes on with its own
 
 
-def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
-    told = make_trainer(tmp_path / "told")
-    step = told.update.step
-
-    def terminated(*arguments):
-        update = step(*arguments)
-        if int(step.optimizer.iterations.numpy()) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return update
-
-    told.update.step = Calls(step, terminated)
-    told.update.alone = False  # as with another worker, which the third update tells
-    outcome = told.run()
-    assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
-    assert told.checkpoints.steps()[-1] == 3
-
-    other = make_trainer(tmp_path / "other")
-    own = other.update.step
-
-    def heard(*arguments):
-        *batch, factor, _ = arguments
-        return own(*batch, factor, int(own.optimizer.iterations.numpy()) == 2)
-
-    other.update.step = Calls(own, heard)
-    other.update.alone = False
-    outcome = other.run()
-    assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
-    assert other.checkpoints.steps()[-1] == 3
-
-
 def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path):
     trainer = make_trainer(tmp_path, limits=Limits(max_seconds=0.0))
     outcome = trainer.run()

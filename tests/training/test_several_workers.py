@@ -1,0 +1,56 @@
+"""What several workers agree on, one after the other in this process."""
+
+import dataclasses
+import os
+import signal
+
+from dtmt_tf.training import trainer
+from tests.training.toy_trainer import TRAINING, Calls, make_trainer
+
+
+def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
+    told = make_trainer(tmp_path / "told")
+    step = told.update.step
+
+    def terminated(*arguments):
+        update = step(*arguments)
+        if int(step.optimizer.iterations.numpy()) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update
+
+    told.update.step = Calls(step, terminated)
+    told.update.alone = False  # as with another worker, which the third update tells
+    outcome = told.run()
+    assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
+    assert told.checkpoints.steps()[-1] == 3
+
+    other = make_trainer(tmp_path / "other")
+    own = other.update.step
+
+    def heard(*arguments):
+        *batch, factor, _ = arguments
+        return own(*batch, factor, int(own.optimizer.iterations.numpy()) == 2)
+
+    other.update.step = Calls(own, heard)
+    other.update.alone = False
+    outcome = other.run()
+    assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
+    assert other.checkpoints.steps()[-1] == 3
+
+
+def test_workers_stop_and_clip_by_the_scores_of_the_chief(tmp_path, monkeypatch):
+    training = dataclasses.replace(
+        TRAINING, validation_steps=1, max_steps=9, patience=3, clip_norm=1.0, clip_patience=2
+    )
+    told = []
+    monkeypatch.setattr(trainer, "of_chief", lambda _, own: told.append(own) or own)
+    workers = []
+    for name, rise in (("chief", 0.0), ("other", 0.01)):  # whose score never stands still
+        scores = iter([{"bleu": 40.0 + k * rise} for k in range(9)])
+        workers.append(make_trainer(tmp_path / name, training, scores=lambda s=scores: next(s)))
+        workers[-1].update.alone = False
+        workers[-1].run()
+        monkeypatch.setattr(trainer, "of_chief", lambda *_: told.pop(0))
+    chief, other = workers
+    assert chief.history == other.history and len(chief.history) == 4
+    assert chief.update.clip_norm == other.update.clip_norm == 0.5
