@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 LARGEST = 127  # of the steps that int8 counts on either side of zero
+ADDED = ("gain", "offset", "bias")  # names of what is no matrix, though gates have rows of it
 
 
 class StoredWeights:
@@ -17,8 +18,8 @@ class StoredWeights:
     A matrix in bfloat16 is rounded to its upper 16 bits. In int8 each slice along the longest axis
     (the row of a word in a table of embeddings, the column of a wide kernel) is `q * s` with whole
     numbers q from -127 to 127 and one float32 `s = max |w| / 127`: symmetric, to the nearest.
-    Vectors, such as biases and gains, stay float32. A graph that reads them computes in float32:
-    each call widens the matrices that it needs, once, whatever the number of its steps.
+    Biases, gains and offsets stay float32, as do other vectors. A graph that reads them computes in
+    float32: each call widens the matrices that it needs, once, whatever the number of its steps.
 
     Args:
         model: The model.
@@ -33,7 +34,7 @@ class StoredWeights:
         self._quantize = quantize
         self._kept: list[tuple[Any, list[tf.Variable]]] = []
         for variable in model.variables:
-            if quantize == "none" or len(variable.shape) < 2:
+            if quantize == "none" or len(variable.shape) < 2 or variable.name in ADDED:
                 self.variables.append(variable.value)
                 continue
             stored = _stored(tf.convert_to_tensor(variable.value), quantize)

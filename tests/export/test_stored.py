@@ -8,7 +8,7 @@ from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingCon
 from dtmt_tf.export import Endpoints
 from dtmt_tf.export.steps import Steps
 from dtmt_tf.export.stored import StoredWeights
-from dtmt_tf.models import TransformerConfig
+from dtmt_tf.models import DTMTConfig, TransformerConfig
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -52,6 +52,22 @@ def test_matrices_are_rounded_and_vectors_are_not(model, quantize):
     wide = sum(weight.size for weight in before if weight.ndim > 1)
     narrow = sum(size_of(each) for each in stored.variables if each.dtype != tf.float32)
     assert narrow == wide * {"bfloat16": 2, "int8": 1}[quantize]
+
+
+@pytest.mark.parametrize("quantize", ["bfloat16", "int8"])
+@pytest.mark.parametrize(("norm", "names"), [(True, {"gain", "offset"}), (False, {"bias"})])
+def test_what_gates_add_and_scale_by_stays_bit_for_bit(quantize, norm, names):
+    depths = {"encoder_depth": 1, "query_depth": 0, "decoder_depth": 0}
+    config = DTMTConfig(8, 8, 2, use_layer_norm=norm, **depths)
+    model = randomise(config.build(9, 9, TrainingConfig()), np.random.default_rng(1), 1.0)
+    of_gates = [w for w in model.weights if "gates" in w.path]
+    assert {w.name for w in of_gates} == names and any(len(w.shape) == 2 for w in of_gates)
+    with StoredWeights(model, quantize).read():
+        found = {w.path: tf.convert_to_tensor(w.value).numpy() for w in model.weights}
+    for weight in of_gates:
+        np.testing.assert_array_equal(found[weight.path], weight.numpy())
+    rounded_ones = [w.path for w in model.weights if (found[w.path] != w.numpy()).any()]
+    assert rounded_ones and all(path.rpartition("/")[2] not in names for path in rounded_ones)
 
 
 def size_of(variable):
