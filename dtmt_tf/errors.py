@@ -12,6 +12,10 @@ class UserError(Exception):
     """A mistake the user can mend; pipelines print it without a traceback and exit with code 2."""
 
 
+class Refused(UserError):
+    """A text that a model refuses by itself, such as one beyond its limits; others it may take."""
+
+
 def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Returns what to say after a name that is none of those known: the nearest, if one is near."""
     near = difflib.get_close_matches(name, list(known), 1)

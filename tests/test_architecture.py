@@ -23,6 +23,7 @@ ALLOWED = {
     "experiment": {"config", "errors", "languages", "settings", "settings_file"},
     "files": {"errors"},
     "resumable_lines": {"errors", "files"},
+    "refusals": {"errors"},
     "fetch": {"errors"},
     "pretrained": {"errors", "fetch", "files"},
     "quiet": set(),
@@ -62,13 +63,13 @@ ALLOWED = {
         "terminal",
     },
     "server": {"errors", "quiet", "translator"},
-    "client": {"errors", "quiet", "resumable_lines", "terminal"},
+    "client": {"errors", "quiet", "refusals", "resumable_lines", "terminal"},
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "quiet", "startup", "tasks"),
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
         *("sizing", "fetch", "pretrained", "text", "languages"),
-        *("server", "terminal"),
+        *("refusals", "server", "terminal"),
     },
     "cli": {"caller", "commands", "errors"},
 }

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from dtmt_tf.client.connections import Connection, Refusal, TemporaryFailure
 from dtmt_tf.errors import UserError
+from dtmt_tf.refusals import Refusals
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.terminal import bar_columns
 
@@ -23,12 +25,16 @@ _LONGEST_WAIT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class _Answer:
-    """The translations of the lines from `start` on, and what they took."""
+    """The translations of the lines from `start` on, and what they took.
+
+    A line that is refused by itself has an empty one, and what the server said.
+    """
 
     start: int
     translations: list[str]
     seconds: float
     retries: int
+    refusal: Refusal | None = None
 
 
 class Sending:
@@ -40,6 +46,7 @@ class Sending:
     Args:
         batch_size: Lines in a request.
         retries: How often a request is sent again, after waits that double.
+        refusals: Is told of lines that the server refuses, once those before them are written.
 
     Attributes:
         sent: Number of lines translated.
@@ -48,12 +55,12 @@ class Sending:
         seconds: What the whole took.
     """
 
-    def __init__(self, batch_size: int, retries: int) -> None:
+    def __init__(self, batch_size: int, retries: int, refusals: Refusals) -> None:
         self.sent = 0
         self.latencies: list[float] = []
         self.retried = 0
         self.seconds = 0.0
-        self._batch_size, self._retries = batch_size, retries
+        self._batch_size, self._retries, self._refusals = batch_size, retries, refusals
         self._lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -68,13 +75,14 @@ class Sending:
             output: Gets translations in the lines' order, as early as that allows.
 
         Raises:
-            UserError: For a request that failed for good; the others are not awaited.
+            UserError: For a request that failed for good; the others are not awaited. For a line
+                that is refused by itself, once those before it are written.
         """
         begin = time.monotonic()
         rest = list(output.remaining(lines))
         starts = iter(range(0, len(rest), self._batch_size))
         answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))
-        early: dict[int, list[str]] = {}  # translations of lines before which some are missing
+        early: dict[int, _Answer] = {}  # to lines before which some are missing
         written = 0
 
         def work(connection: Connection) -> None:
@@ -88,6 +96,10 @@ class Sending:
                 try:
                     for answer in self._send(connection, start, batch):
                         answers.put(answer)
+                        if answer.refusal and self._refusals.ends(answer.refusal):
+                            with self._lock:
+                                deque(starts, maxlen=0)  # of later lines nothing is needed
+                            return
                 except Exception as error:  # whatever it is, the main thread must hear of it
                     answers.put(error)
                     return
@@ -101,11 +113,13 @@ class Sending:
                     answer = answers.get()
                     if isinstance(answer, Exception):
                         raise answer
-                    early[answer.start] = answer.translations
+                    early[answer.start] = answer
                     while written in early:
                         ready = early.pop(written)
-                        output.write(ready)
-                        written += len(ready)
+                        if ready.refusal:
+                            self._refusals.note(output.done + 1, ready.refusal)
+                        output.write(ready.translations)
+                        written += len(ready.translations)
                     self._count(answer)
                     bar.update(len(answer.translations))
         finally:
@@ -132,7 +146,8 @@ class Sending:
 
     def _count(self, answer: _Answer) -> None:
         self.sent += len(answer.translations)
-        self.latencies.append(answer.seconds)
+        if not answer.refusal:
+            self.latencies.append(answer.seconds)
         self.retried += answer.retries
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
@@ -147,10 +162,11 @@ class Sending:
                 if retry == self._retries or self._stopped.wait(wait * random.uniform(0.5, 1)):
                     raise UserError(f"{failure} Tries: {retry + 1}.") from failure
                 retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
-            except Refusal:
+            except Refusal as refusal:
                 half = len(lines) // 2
                 if not half:
-                    raise
+                    yield _Answer(start, [""], time.monotonic() - begin, retry, refusal)
+                    return
                 yield from self._send(connection, start, lines[:half])
                 yield from self._send(connection, start + half, lines[half:])
                 return

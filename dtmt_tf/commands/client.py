@@ -9,6 +9,7 @@ from dtmt_tf.client.connections import GrpcConnection, RestConnection
 from dtmt_tf.client.sending import Sending
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.refusals import Refusals
 from dtmt_tf.resumable_lines import ResumableLines
 
 RANGES = (  # least and most that options may say
@@ -29,9 +30,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
         kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
     ]
     settings = {"server": address, "model": args.model, "signature": args.signature}
-    sending = Sending(args.batch_size, args.retries)
     try:
-        with ResumableLines(args.output, settings) as output:
+        with (
+            Refusals(args.skip_refused) as refusals,
+            ResumableLines(args.output, settings) as output,
+        ):
+            sending = Sending(args.batch_size, args.retries, refusals)
             sending.run(texts, connections, output)
     except KeyboardInterrupt:
         print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)

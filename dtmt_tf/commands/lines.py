@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.refusals import SKIP
 
 BYTE_ORDER_MARK = "\ufeff"
 REPLACE = "--replace-invalid"
@@ -36,6 +37,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         REPLACE,
         action="store_true",
         help="read bytes that are not UTF-8 as the replacement character",
+    )
+    parser.add_argument(
+        SKIP,
+        action="store_true",
+        help="write an empty line for a line beyond the limits of the export, and tell the numbers "
+        "of such lines at the end; else the first of them ends the command",
     )
 
 

@@ -16,6 +16,7 @@ from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import check_name
 from dtmt_tf.languages import ANY_LANGUAGE, base_language
+from dtmt_tf.refusals import SKIP
 from dtmt_tf.settings import is_built_in
 
 Pair = tuple[Path, Path]  # source and target files
@@ -168,7 +169,7 @@ class Recipe:
         return ["--model", named]
 
     def translation(self, title: str, model: Sequence[str], text: Path, output: Path) -> Stage:
-        """Returns the stage that translates a file.
+        """Returns the stage that translates a file; lines beyond the model's limits stay empty.
 
         Args:
             title: What for.
@@ -177,7 +178,7 @@ class Recipe:
             output: Where the translations go.
         """
         words = ("translate", "--task", self.task, *model, "-o", str(output), str(text))
-        return Stage(title, words, output)
+        return Stage(title, words, output, (SKIP,))
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
         """Has arguments name files in place of the corpus.

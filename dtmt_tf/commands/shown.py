@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,14 +12,24 @@ if TYPE_CHECKING:
 DIGITS = 4  # of scores and attention
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """A line that the model refuses."""
+
+    source: str
+
+
 def as_row(
-    answer: Translation | Score, show_source: bool = False, scores: bool = False, tag: str = ""
+    answer: Translation | Score | Unanswered,
+    show_source: bool = False,
+    scores: bool = False,
+    tag: str = "",
 ) -> str:
     """Returns an answer as columns divided by tabs.
 
     Args:
         answer: A translation: its text, or the best texts; its alignment. A score: the log
-            probability and the number of sub-words.
+            probability and the number of sub-words. Of what is refused: nothing.
         show_source: Whether the source comes first.
         scores: Whether a score follows each text.
         tag: What stands, with a blank, before each text that is not empty.
@@ -26,6 +37,8 @@ def as_row(
     from dtmt_tf.translator import Score
 
     cells = [answer.source] if show_source else []
+    if isinstance(answer, Unanswered):
+        return "\t".join([*cells, ""])
     if isinstance(answer, Score):
         return "\t".join([*cells, _number(answer.log_probability), str(answer.tokens)])
     for candidate in answer.nbest or [answer]:
@@ -34,11 +47,13 @@ def as_row(
     return "\t".join([*cells, answer.alignment.pharaoh] if answer.alignment else cells)
 
 
-def as_json(answer: Translation | Score) -> str:
+def as_json(answer: Translation | Score | Unanswered) -> str:
     """Returns an answer as a JSON object with all that it holds."""
     from dtmt_tf.translator import Score
 
     values: dict[str, Any] = {"source": answer.source}
+    if isinstance(answer, Unanswered):
+        return json.dumps({**values, "refused": True}, ensure_ascii=False)
     if isinstance(answer, Score):
         values["target"] = answer.target
         values["log_probability"] = round(answer.log_probability, DIGITS)

@@ -33,11 +33,13 @@ class Stage:
         title: What it is for, in some words.
         words: The command as it would be typed, without `dtmt`.
         makes: A file or folder that is there when it is done.
+        options: Further words, which are not noted: a stage that is done stays so without them.
     """
 
     title: str
     words: tuple[str, ...]
     makes: Path
+    options: tuple[str, ...] = ()
 
 
 class Stages:
@@ -94,7 +96,7 @@ class Stages:
         name, *arguments = stage.words
         module = importlib.import_module(f"dtmt_tf.commands.{name}")
         try:
-            return module.command([*arguments, *self.places]) or 0
+            return module.command([*arguments, *stage.options, *self.places]) or 0
         except KeyboardInterrupt:
             print(f"Stopped. To go on, run again:\n  {caller.again(without='')}", file=sys.stderr)
             return 130
@@ -128,7 +130,8 @@ class Stages:
         return f"Stage {number + 1} of {len(self.stages)}: {self.stages[number].title}"
 
     def _command(self, number: int) -> str:
-        words = shlex.join([*self.stages[number].words, *self.places])
+        stage = self.stages[number]
+        words = shlex.join([*stage.words, *stage.options, *self.places])
         return caller.as_called(f"dtmt {words}")
 
     def _is_done(self, number: int) -> bool:

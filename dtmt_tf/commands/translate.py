@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.commands.shown import as_json, as_row
+from dtmt_tf.commands.shown import Unanswered, as_json, as_row
 from dtmt_tf.commands.terms import read_glossary, read_words
+from dtmt_tf.errors import UserError
+from dtmt_tf.refusals import Refusals
 
 if TYPE_CHECKING:
     from dtmt_tf.translator import Score, Translation, Translator
@@ -81,7 +83,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     text = lines.Lines(args.input, args.replace_invalid)
     beside = args.score or args.prefix
     rows = _pairs(text, beside, args.replace_invalid) if beside else iter(text)
-    settings = {
+    settings = {  # --skip-refused is none: it goes on where a refusal has ended the command
         "model": digest(translator.folder),
         **{name: getattr(args, name) for name in ("scores", "show_source", "nbest", "align")},
         **{name: bool(getattr(args, name)) for name in ("json", "score", "prefix")},
@@ -95,10 +97,18 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     )  # fmt: skip
     on_screen = sys.stderr.isatty() and not (args.output is None and sys.stdout.isatty())
     total = lines.count(args.input) if on_screen and args.input else None
-    with ResumableLines(args.output, settings) as output:
-        rest = output.remaining(rows)
+    with (
+        Refusals(args.skip_refused) as refusals,
+        ResumableLines(args.output, settings) as output,
+    ):
+
+        def refuse(row: str, error: UserError) -> Unanswered:
+            refusals.note(output.done + 1, error)
+            return Unanswered(row.partition(BETWEEN)[0])
+
+        rest, answer_all = output.remaining(rows), _answerer(translator, args)
         with progress_bar(total, "translate" if on_screen else "", output.done) as bar:
-            for answer in translator.paced(rest, _answerer(translator, args), text.ready):
+            for answer in translator.paced(rest, answer_all, text.ready, refuse):
                 output.write([show(answer)])
                 bar.update()
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.translator.places import MODEL
 from dtmt_tf.translator.session import Session, reason
@@ -100,7 +100,8 @@ class ExportedModel:
             strings sent together are padded alike.
 
         Raises:
-            UserError: If there is no such signature, or the model refuses one string alone.
+            UserError: If there is no such signature.
+            Refused: If the model refuses one string alone.
         """
         if not self.answers(name):
             raise UserError(
@@ -114,8 +115,7 @@ class ExportedModel:
         except tf.errors.InvalidArgumentError as error:
             half = count // 2
             if not half:
-                longest = max((text for (text,) in inputs.values()), key=len)
-                raise UserError(_refusal(self.folder, longest, error.message)) from error
+                raise self.refusal([text for (text,) in inputs.values()], error) from error
             halves = (slice(half), slice(half, None))
             parts = [{key: texts[part] for key, texts in inputs.items()} for part in halves]
             return [row for part in parts for row in self.ask(name, **part)]
@@ -124,6 +124,14 @@ class ExportedModel:
             told = ", ".join(f"{size} of {key!r}" for key, size in sizes.items())
             raise UserError(f"{self.folder} gives {told} for {count} lines.")
         return [{key: value[k] for key, value in outputs.items()} for k in range(count)]
+
+    def refusal(self, texts: Sequence[str], error: tf.errors.OpError) -> Refused:
+        """Returns what to raise for texts that the model refuses: the longest, and why."""
+        longest = max(texts, key=len)
+        return Refused(
+            f"{self.folder} refuses the line that begins with {longest[:50]!r}: "
+            f"{reason(error.message)} dtmt export --set makes a model with other limits."
+        )
 
     def _run(self, name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if name in self._ready:
@@ -139,12 +147,4 @@ def _not_loaded(folder: Path, error: Exception) -> UserError:
         f"{folder} holds no SavedModel that could be loaded ({type(error).__name__}): it is "
         "damaged, or of another program. dtmt verify says what is damaged; dtmt export makes a "
         "new one."
-    )
-
-
-def _refusal(folder: Path, text: str, message: str) -> str:
-    """Says which line a model refuses, and why, by its own message."""
-    return (
-        f"{folder} refuses the line that begins with {text[:50]!r}: {reason(message)} "
-        "dtmt export --set makes a model with other limits."
     )

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from dtmt_tf.decoding import Sampling, in_batches, score_pairs
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.translator.constraints import Constraints
 from dtmt_tf.translator.exported import TRANSLATE, ExportedModel, Row
@@ -171,8 +173,9 @@ class Translator:
             advance: Called with the number of texts of each batch that is done.
 
         Raises:
-            UserError: If the model refuses a text, has not so many translations, or was exported
-                by a version that could not answer.
+            Refused: If the model refuses a text, such as one beyond its limits.
+            UserError: If it has not so many translations, or was exported by a version that could
+                not answer.
             ValueError: If prefixes are not as many as texts, or questions do not go together.
         """
         _check_lists(texts, prefixes)
@@ -185,7 +188,7 @@ class Translator:
                 raise ValueError("sample does not go with terms.")
             allowed = constraints.allowed if constraints else None
             search = self._searches.sampler(sample, allowed, nbest or 1)
-            draw = functools.partial(_searched, search=search, nbest=nbest)
+            draw = functools.partial(self._searched, search=search, nbest=nbest)
             return in_batches(texts, draw, self.batch_size, advance=advance)
         if constraints:
             hold = functools.partial(self._constrained, constraints=constraints, nbest=nbest)
@@ -221,6 +224,9 @@ class Translator:
             constraints: See `__call__`.
             ready: Whether the next line can be had without waiting; if not, those that were read
                 are translated at once.
+
+        Raises:
+            Refused: For a line that the model refuses, after the translations of those before it.
         """
         if isinstance(lines, str):
             raise TypeError("lines should be several strings, such as a list. Received: one string")
@@ -254,9 +260,10 @@ class Translator:
         rows: Iterable[Any],
         answer: Callable[[list[Any]], Sequence[Any]],
         ready: Callable[[], bool] = lambda: True,
+        refuse: Callable[[Any, Refused], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yields answers to any number of rows, see `stream`."""
-        return paced(rows, answer, self.batch_size, TOGETHER * self.batch_size, ready)
+        """Yields answers to any number of rows, see `stream` and `stream.paced`."""
+        return paced(rows, answer, self.batch_size, TOGETHER * self.batch_size, ready, refuse)
 
     def _translate(self, texts: list[str], nbest: int, align: bool) -> list[Translation]:
         if nbest:
@@ -286,8 +293,21 @@ class Translator:
         bound = [text for text in texts if text not in answers]
         if bound:
             search = self._searches.searcher(constraints, nbest or 1)
-            answers |= {each.source: each for each in _searched(bound, search, nbest)}
+            answers |= {each.source: each for each in self._searched(bound, search, nbest)}
         return [answers[text] for text in texts]
+
+    def _searched(self, texts: list[str], search: Search, nbest: int) -> list[Translation]:
+        """Returns the first translation that a search finds of each text, `nbest` if asked for."""
+        try:
+            lists = search(texts)
+        except tf.errors.InvalidArgumentError as error:
+            raise self._model.refusal(texts, error) from error
+        answers = []
+        for text, found in zip(texts, lists, strict=True):
+            candidates = tuple(itertools.starmap(Candidate, found))
+            first = candidates[0] if candidates else Candidate("", 0.0)
+            answers.append(Translation(text, first.text, first.score, candidates[:nbest]))
+        return answers
 
     def _candidates(self, row: Row, nbest: int) -> tuple[Candidate, ...]:
         if nbest > (most := len(row["translations"])):
@@ -335,16 +355,6 @@ class Translator:
             Score(source, target, float(row["log_probability"]), int(row["tokens"]))
             for source, target, row in zip(sources, targets, found, strict=True)
         ]
-
-
-def _searched(texts: list[str], search: Search, nbest: int) -> list[Translation]:
-    """Returns the first translation that a search finds of each text, and `nbest` if asked for."""
-    answers = []
-    for text, found in zip(texts, search(texts), strict=True):
-        candidates = tuple(itertools.starmap(Candidate, found))
-        first = candidates[0] if candidates else Candidate("", 0.0)
-        answers.append(Translation(text, first.text, first.score, candidates[:nbest]))
-    return answers
 
 
 def _text(value: bytes) -> str:

@@ -102,6 +102,7 @@ def test_a_student_reads_references_and_translations_in_its_direction(stages_of,
     assert names(data.test_target) == ([] if sides else ["text/test.target"])
     assert data.held_out == 0
     translate = found[5].words
+    assert found[5].options == ("--skip-refused",)
     assert translate[-1] == data.train_source[0] and translate[-2] == data.train_target[1]
 
 

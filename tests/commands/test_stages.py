@@ -1,5 +1,6 @@
 """Stages run once each, in order, and go on after whatever ended them."""
 
+import dataclasses
 import json
 import sys
 import types
@@ -116,6 +117,19 @@ def test_other_stages_are_refused_in_a_folder_that_was_begun(workshop):
         shorter.run()
     assert "(done)" not in stages_of(workshop, words=("c", "a")).listed().splitlines()[4]
     assert len(workshop.calls) == 3
+
+
+def test_options_that_are_not_noted_are_given_and_may_be_others_later(workshop, monkeypatch):
+    given = []
+    fake = sys.modules["dtmt_tf.commands.fake"]
+    monkeypatch.setattr(fake, "command", lambda words: given.append(words))
+    (workshop.folder / "a").touch()
+    stage = Stage("make a", ("fake", "a"), workshop.folder / "a", ("--more",))
+    first = Stages([stage], workshop.folder / "run")
+    assert first.run() == 0 and given == [["a", "--more"]]
+    assert first.listed().endswith("dtmt fake a --more")
+    without = dataclasses.replace(stage, options=())
+    assert Stages([without], workshop.folder / "run").run() == 0 and len(given) == 1
 
 
 def test_what_is_to_come_may_change(workshop):

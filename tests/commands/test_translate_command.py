@@ -13,14 +13,15 @@ import pytest
 from dtmt_tf import startup
 from dtmt_tf.commands import prompt, translate
 from dtmt_tf.commands.terms import read_glossary
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
+from dtmt_tf.refusals import LIMIT, MOST_TOLD
 from dtmt_tf.translator import Alignment, Candidate, Score, Translation
 from dtmt_tf.translator.stream import paced
 from tests.end_to_end.conftest import LONG, ROOT
 
 
 class Upper:
-    """Translates to capitals, the n-th best with n marks; refuses what holds "bad"."""
+    """Translates to capitals, the n-th best with n marks; refuses what holds "bad" or "odd"."""
 
     batch_size = 2
     loaded: list = []
@@ -41,7 +42,9 @@ class Upper:
         if sample:
             texts = [f"{text} {sample.temperature} {sample.top_k} {sample.seed}" for text in texts]
         if any("bad" in text for text in texts):
-            raise UserError("refused; dtmt export helps")
+            raise Refused(f"refused {LIMIT}max_bytes); dtmt export helps")
+        if any("odd" in text for text in texts):
+            raise Refused("refused for another reason")
         return [
             Translation(
                 text,
@@ -59,8 +62,8 @@ class Upper:
     def score(self, sources, targets):
         return [Score(*pair, -1.25, len(pair[1])) for pair in zip(sources, targets, strict=True)]
 
-    def paced(self, rows, answer, ready):
-        return paced(rows, answer, 2, 4, ready)
+    def paced(self, rows, answer, ready, refuse):
+        return paced(rows, answer, 2, 4, ready, refuse)
 
 
 @pytest.fixture
@@ -227,7 +230,7 @@ def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
     )
     helps = prompt.HELP.splitlines()
     assert said == [
-        *("ONE", "", "error: refused; dtmt export helps"),
+        *("ONE", "", f"error: refused {LIMIT}max_bytes); dtmt export helps"),
         *("  -1.0000  TWO", "  -2.0000  TWO!"),
         *("Alignments are shown.", "A B", "  B   70%  b", "  A   90%  a"),
         *("Alignments are not shown.", "X", *helps, *helps, ""),
@@ -256,6 +259,45 @@ def test_a_form_that_is_asked_for_is_kept_at_a_terminal(run, monkeypatch, option
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(prompt, "converse", lambda _, *given: held.append(given))
     assert (run(*options, source=Typed(b"a b\n")), held) == (rows, talks)
+
+
+def test_what_was_read_with_a_refused_line_is_written_and_gone_on_with(run, tmp_path, caplog):
+    source = b"a\nb\nc\nd\nbad\nf\nodd\n"
+    for _ in range(2):  # the same command ends at the same line
+        with pytest.raises(UserError, match="Line 5: refused .* --skip-refused leaves such lines"):
+            run("-o", "out", source=source)
+        assert (tmp_path / "out.partial").read_text() == "A\nB\nC\nD\n"
+    with pytest.raises(UserError, match="Line 7: refused for another reason$"):  # none is skipped
+        run("--skip-refused", "-o", "out", source=source)
+    assert (tmp_path / "out.partial").read_text() == "A\nB\nC\nD\n\nF\n"
+    assert "Beyond the limits of the export, and left empty: lines 5." in caplog.text
+    run("--skip-refused", "-o", "out", source=source.replace(b"odd", b"g"))
+    assert (tmp_path / "out").read_text() == "A\nB\nC\nD\n\nF\nG\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ([], ["A", "", "B"]),
+        (["--scores"], ["A\t-0.5000", "", "B\t-0.5000"]),
+        (["--tag", "<bt>"], ["<bt> A", "", "<bt> B"]),
+        (["--show-source"], ["a\tA", "bad\t", "b\tB"]),
+        (["--prefix", "other"], ["x yA", "", "zB"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_a_refused_line_is_left_empty_if_that_is_asked_for(run, options, rows):
+    assert run("--skip-refused", *options, source=b"a\nbad\nb\n") == rows
+
+
+def test_a_refused_line_is_marked_in_json(run):
+    first, second = map(json.loads, run("--skip-refused", "--json", source=b"bad\na\n"))
+    assert first == {"source": "bad", "refused": True} and "refused" not in second
+
+
+def test_many_refused_lines_are_told_in_part(run, caplog):
+    run("--skip-refused", source=b"bad\n" * (MOST_TOLD + 3))
+    assert f"{MOST_TOLD - 1}, {MOST_TOLD} and 3 more." in caplog.text
 
 
 def test_terms_may_come_through_a_pipe(run, tmp_path):

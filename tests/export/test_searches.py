@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from dtmt_tf.translator import Sampling, Translator
-from dtmt_tf.translator.searches import _phrases
+from dtmt_tf.translator.searches import Searches, _phrases
 from tests.cells.twin import randomise
 
 LINES = ["a small dog runs", "two dogs run in the grass", "", "the cat sleeps on a mat"]
@@ -53,6 +53,21 @@ def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
     assert [each.text for each in other.nbest] != texts[LINES[1]]
     with pytest.raises(ValueError, match="go with neither"):
         translator(LINES, sample=sampling, align=True)
+
+
+def test_a_line_beyond_the_limits_is_refused_by_samples_too(exported, monkeypatch):
+    told = "assertion failed: [A line may be cut into at most 3 parts (export.max_parts).] [4]"
+
+    def search(texts):
+        if "long" in texts:
+            raise tf.errors.InvalidArgumentError(None, None, told)
+        return [((text.upper(), 0.0),) for text in texts]
+
+    monkeypatch.setattr(Searches, "sampler", lambda *_: search)
+    stream = Translator(exported[0], 2).stream(["a", "long", "b"], sample=Sampling())
+    assert next(stream).text == "A"
+    with pytest.raises(Refused, match="begins with 'long': .*export.max_parts"):
+        next(stream)
 
 
 def test_samples_and_searches_have_the_models_least_length(exported, monkeypatch):

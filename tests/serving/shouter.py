@@ -31,6 +31,8 @@ class Shouter:
         most: The most requests that were there at once.
     """
 
+    words = "in my words"  # of its errors
+
     def __init__(self, failures=(), hold=lambda model, number: False):
         self.failures, self.hold = failures, hold
         self.requests, self.times = [], []
@@ -79,7 +81,7 @@ def over_rest(model):
                 self.close_connection = True
                 return
             failed = isinstance(answer, str)
-            content = {"error": "in my words"} if failed else {"outputs": {"translation": answer}}
+            content = {"error": model.words} if failed else {"outputs": {"translation": answer}}
             data = json.dumps(content).encode()
             self.send_response(HTTP_CODES.get(grpc.StatusCode[answer], 500) if failed else 200)
             self.send_header("Content-Length", str(len(data)))
@@ -116,7 +118,7 @@ def over_grpc(model):
             answer = model.answer(lines)
             if isinstance(answer, str):
                 code = grpc.StatusCode[answer.replace("DROPPED", "UNAVAILABLE")]
-                context.abort(code, "in my words")
+                context.abort(code, model.words)
             response = predict_pb2.PredictResponse()
             response.outputs["translation"].CopyFrom(tf.make_tensor_proto(answer))
             return response

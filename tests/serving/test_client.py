@@ -124,6 +124,34 @@ def test_a_line_that_is_refused_alone_ends_it(run, protocol):
     assert model.requests == [["a", "b"], ["a"]]
 
 
+class Limited(Shouter):
+    """Refuses requests that hold "bad", as one beyond its limits."""
+
+    words = "[A line may hold at most 2 bytes (export.max_bytes). Received:] [3]"
+
+    def answer(self, lines):
+        found = super().answer(lines)
+        return "INVALID_ARGUMENT" if "bad" in lines else found
+
+
+def test_lines_before_one_that_is_refused_are_awaited_and_kept(run, protocol, tmp_path, caplog):
+    model = Limited(hold=lambda model, n: model.requests[n] == ["a", "b"] and model.answered < 2)
+    options = "--batch-size", 2, "--concurrency", 2
+    with protocol(model) as server:
+        with pytest.raises(UserError, match="Line 3: .*max_bytes.* --skip-refused leaves such"):
+            run("a\nb\nbad\nd\ne\n", *server, *options)
+        assert (tmp_path / "target.partial").read_text() == "A\nB\n"
+        text, told = run("a\nb\nbad\nd\ne\n", *server, *options, "--skip-refused")
+    assert text == "A\nB\n\nD\nE\n" and "2 requests" in told
+    assert "Beyond the limits of the export, and left empty: lines 3." in caplog.text
+
+
+def test_what_is_refused_for_another_reason_is_not_skipped(run, protocol):
+    with protocol(Shouter(["INVALID_ARGUMENT"] * 9)) as server:
+        with pytest.raises(UserError, match="Line 1: .*refuses.*: in my words.$"):
+            run("a\nb\n", *server, "--skip-refused")
+
+
 def test_what_can_not_succeed_is_sent_once(run, protocol, tmp_path):
     model = Shouter(["INTERNAL"])
     with protocol(model) as server, pytest.raises(UserError, match="refuses.*: in my words"):

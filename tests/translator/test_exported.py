@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.translator.exported import ExportedModel
 from dtmt_tf.translator.places import MODEL, models_near
 from dtmt_tf.translator.session import reason
@@ -116,7 +116,7 @@ def test_what_the_model_refuses_together_is_translated_in_several_calls(tmp_path
     rows = model.ask("serving_default", text=list("abcdefg"))
     assert [row["translation"] for row in rows] == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
     assert [row["score"] for row in rows] == [1.0] * 7
-    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
+    with pytest.raises(Refused, match="refuses the line that begins with 'too long a line'"):
         model.ask("serving_default", text=["a", "b", "too long a line", "c"])
 
 
@@ -134,7 +134,7 @@ def test_what_is_refused_of_several_inputs_is_the_longest(tmp_path):
             return {"score": tf.strings.length(text + target)}
 
     tf.saved_model.save(module, str(tmp_path), {"serving_default": translate, "score": score})
-    with pytest.raises(UserError, match="refuses the line that begins with 'too long a line'"):
+    with pytest.raises(Refused, match="refuses the line that begins with 'too long a line'"):
         ExportedModel(tmp_path).ask("score", text=["a"], target=["too long a line"])
 
 

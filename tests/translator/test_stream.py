@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from dtmt_tf.errors import Refused
 from dtmt_tf.translator import Translator, stream
 from dtmt_tf.translator.stream import paced
 
@@ -55,6 +56,34 @@ def test_rows_are_read_no_further_than_answered(clock):
     assert next(answers) == 0 and len(read) == 2
     assert list(itertools.islice(answers, 5)) == [1, 2, 3, 4, 5] and len(read) == 6
     assert list(paced([], lambda piece: piece, 2, 4)) == []
+
+
+def refusing(rows):
+    if odd := [row for row in rows if row % 7 == 5]:
+        raise Refused(str(odd[0]))
+    return [-row for row in rows]
+
+
+def test_rows_before_one_that_is_refused_are_answered(clock):
+    answers = paced(range(9), refusing, 4, 8)
+    assert list(itertools.islice(answers, 5)) == [0, -1, -2, -3, -4]
+    with pytest.raises(Refused, match="^5$"):
+        next(answers)
+
+
+def test_a_refused_row_is_answered_after_those_before_it(clock):
+    seen = []
+
+    def refuse(row, error):
+        assert str(error) == str(row)
+        seen.append(("refused", row))
+
+    for answer in paced(range(14), refusing, 8, 8, refuse=refuse):
+        seen.append(answer)
+    expected = [-row for row in range(14)]
+    for row in (12, 5):
+        expected[row : row + 1] = [("refused", row), None]
+    assert seen == expected
 
 
 def test_one_string_is_no_list_of_lines():
