@@ -111,15 +111,28 @@ async function translateAll(sentences, signal) {
   const begin = performance.now();
   for (let done = 0; done < missing.length; done += LINES_A_REQUEST) {
     say(`Translating …${done ? ` ${done} of ${missing.length} lines` : ""}`);
-    const part = missing.slice(done, done + LINES_A_REQUEST);
-    const rows = await predict("serving_default", part, signal);
-    const translations = rows.map((row) => row?.translation ?? row); // a lone output has no name
-    if (!translations.every((text) => typeof text === "string")) throw badAnswer();
-    part.forEach((sentence, k) => known.set(sentence, { translation: translations[k] }));
+    await translateSome(missing.slice(done, done + LINES_A_REQUEST), signal);
     showSentences(sentences);
   }
   if (!missing.length) showSentences(sentences);
   return missing.length ? (performance.now() - begin) / 1000 : null;
+}
+
+/** Translates lines in one request; those that are refused together, in halves. */
+async function translateSome(lines, signal) {
+  let rows;
+  try {
+    rows = await predict("serving_default", lines, signal);
+  } catch (error) {
+    const half = Math.ceil(lines.length / 2);
+    if (!error.isRefusal || (lines.length === 1 && !error.isLimit)) throw error;
+    if (lines.length === 1) return known.set(lines[0], { translation: "", refusal: error });
+    await translateSome(lines.slice(0, half), signal);
+    return translateSome(lines.slice(half), signal);
+  }
+  const translations = rows.map((row) => row?.translation ?? row); // a lone output has no name
+  if (!translations.every((text) => typeof text === "string")) throw badAnswer();
+  lines.forEach((line, k) => known.set(line, { translation: translations[k] }));
 }
 
 /** Asks for n-best list and alignment of the sentence shown, where the model has them. */
@@ -242,7 +255,9 @@ function showSentences(sentences) {
       lines[k].dir = "auto";
       lines[k].addEventListener("click", () => goTo(k));
     }
-    const text = known.get(sentence)?.translation ?? "…";
+    const { translation = "…", refusal } = known.get(sentence) ?? {};
+    const text = refusal ? `${refusal.message} ${refusal.next}` : translation;
+    lines[k].classList.toggle("refused", Boolean(refusal));
     if (lines[k].textContent !== text) lines[k].textContent = text; // the rest is not read out anew
     markUnsure(lines[k], known.get(sentence)?.translate_nbest);
     lines[k].classList.toggle("shown", k === shown && sentences.length > 1);
@@ -254,8 +269,9 @@ function showSentences(sentences) {
   $("position").textContent = `Sentence ${shown + 1} of ${sentences.length}`;
   $("previous").disabled = shown === 0;
   $("next").disabled = shown >= sentences.length - 1;
-  if (known.has(sentences[shown])) loadDetails(sentences[shown]);
-  else if (!sentences.length) for (const id of ["hypotheses", "alignment"]) $(id).hidden = true;
+  const entry = known.get(sentences[shown]);
+  if (entry && !entry.refusal) loadDetails(sentences[shown]);
+  else if (entry || !sentences.length) for (const id of ["hypotheses", "alignment"]) $(id).hidden = true;
 }
 
 /**

@@ -64,6 +64,9 @@ function saveSettings(server, models) {
 
 /** What went wrong, in words; what to try next; whether the page tries again by itself. */
 class Trouble extends Error {
+  isRefusal = false; // whether the server does not take the request, though it may take parts of it
+  isLimit = false; // whether it names a limit of the export
+
   constructor(what, next, retry = false) {
     super(what);
     this.next = next;
@@ -159,12 +162,14 @@ function refusal(status, text) {
   try {
     said = JSON.parse(text).error ?? text;
   } catch {} // the server does not escape its errors well
-  return new Trouble(
-    `The server refused (HTTP ${status}): ${String(said).slice(0, 300)}`,
-    status < 500
+  const isLimit = String(said).includes("(export.");
+  const advice = isLimit
+    ? "Shorten the line, or export with another limit."
+    : status < 500
       ? "Look whether this model is one of dtmt_tf's exports."
-      : "Look at the server's log, then try again.",
-  );
+      : "Look at the server's log, then try again.";
+  const what = `The server refused (HTTP ${status}): ${String(said).slice(0, 300)}`;
+  return Object.assign(new Trouble(what, advice), { isRefusal: status === 400, isLimit });
 }
 
 function badAnswer() {

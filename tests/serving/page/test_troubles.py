@@ -116,6 +116,55 @@ def test_troubles_are_told_in_words(visit, status, body, said):
     expect(page.locator("#trouble")).to_be_hidden()
 
 
+LIMIT = "assertion failed: [A line may hold at most 80 bytes (export.max_bytes). Received:] [99]"
+
+
+def test_a_line_beyond_a_limit_is_shown_as_refused_and_others_are_translated(visit):
+    asked = []
+
+    def answer(route):
+        lines = route.request.post_data_json["instances"]
+        asked.append(lines)
+        if "too long" in lines:
+            route.fulfill(status=400, json={"error": LIMIT})
+        else:
+            route.continue_()
+
+    page = visit(before=lambda page: page.route("**/*:predict", answer))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    lines = ["a dog", "two dogs", "too long", "a cat", "two cats"]
+    write(page, "\n".join(lines))
+    found = shown(page)
+    refused = page.locator("#translation .refused")
+    expect(refused).to_contain_text("at most 80 bytes (export.max_bytes)")
+    expect(refused).to_contain_text("Shorten the line, or export with another limit.")
+    assert found[2] == refused.text_content() and len(found) == 5
+    expect(page.locator("#trouble")).to_be_hidden()
+    refused.click()  # of it there are no details
+    expect(page.locator("#hypotheses")).to_be_hidden()
+    parts = [lines, lines[:3], lines[:2], ["too long"], lines[3:]]
+    assert [each for each in asked if each in parts] == parts
+    assert sum("too long" in each for each in asked) == 3
+    page.locator("#copy").click()
+    expect(page.locator("#copy")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert copied == [*found[:2], "", *found[3:]]
+    page.locator("#translation p").nth(0).click()
+    expect(page.locator("#hypotheses")).to_be_visible()
+
+
+def test_a_refusal_that_names_no_limit_ends_it(visit):
+    page = visit(
+        models="shouter",
+        before=lambda page: page.route(
+            "**/*:predict", lambda route: route.fulfill(status=400, json={"error": "in my words"})
+        ),
+    )
+    page.locator("#source").fill("a\nb\nc")
+    expect(page.locator("#trouble")).to_contain_text("in my words")
+    expect(page.locator("#trouble-next")).to_contain_text("one of dtmt_tf's exports")
+
+
 def test_a_model_that_is_not_there_is_told(visit):
     page = visit(models="other")
     expect(page.locator("#trouble")).to_contain_text("no model \N{LEFT DOUBLE QUOTATION MARK}other")
