@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.languages import has_blanks
+from dtmt_tf.languages import has_blanks, script
 
 BLANK = "\u2581"  # marks a sub-word after a blank
-SENTENCE_ENDS = ".!?…؟।。！？"
+SENTENCE_ENDS = ".!?…؟۔।॥။។།።։。｡．！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
-WIDE_ENDS = "。！？、，；："  # no blank follows them
+UNSPACED_ENDS = "။។།።。｡！？、，；："  # no blank needs to follow them
+NARROW_ENDS = "!?,;:"  # nor these, which NFKC makes of wide ones, before letters of SCRIPTS
+SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA")
 SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
 
 
@@ -36,8 +38,10 @@ class Cutter:
             [SENTENCE * (c in SENTENCE_ENDS) or CLAUSE * (c in CLAUSE_ENDS) if c else INSIDE
              for c in last], np.int32
         )  # fmt: skip
-        self._wide = np.array([c != "" and c in WIDE_ENDS for c in last])
+        self._unspaced = np.array([c != "" and c in UNSPACED_ENDS for c in last])
+        self._narrow = np.array([c != "" and c in NARROW_ENDS for c in last])
         self._begins = np.array([piece.startswith(BLANK) for piece in pieces])
+        self._touches = np.array([script(piece[:1]) in SCRIPTS for piece in pieces])
 
     def __call__(
         self, ids: tf.RaggedTensor, longest: int | tf.Tensor
@@ -55,7 +59,8 @@ class Cutter:
         lengths, starts = ids.row_lengths(), ids.row_starts()
         flat = tf.pad(ids.flat_values, [[0, 1]])
         places = tf.maximum(tf.gather(self._ends, flat[:-1]), WORD)
-        free = tf.gather(self._begins, flat[1:]) | tf.gather(self._wide, flat[:-1])
+        free = tf.gather(self._begins, flat[1:]) | tf.gather(self._unspaced, flat[:-1])
+        free |= tf.gather(self._narrow, flat[:-1]) & tf.gather(self._touches, flat[1:])
         places = tf.pad(tf.where(free, places, INSIDE), [[0, 1]])
         longest = tf.broadcast_to(tf.cast(longest, tf.int64), tf.shape(lengths))
         most = tf.reduce_max(tf.concat([[1], longest], axis=0))

@@ -6,8 +6,12 @@ import tensorflow as tf
 from dtmt_tf.text import joiner
 from dtmt_tf.text.parts import Cutter
 
+SPACED, UNSPACED, NARROW = "۔։॥．", "။།។።｡", "!?"  # ends of sentences, before a blank or not
 PIECES = ["<pad>", "<eos>", "<unk>", "▁a", "b", ".", ",", "▁c", "。", "▁"]
+PIECES += [*SPACED, *UNSPACED, *NARROW, ";", "中", "の", "カ", "한"]
 END, COMMA, IDEOGRAPHIC, A, B, C = 5, 6, 8, 3, 4, 7
+LETTERS = [PIECES.index(letter) for letter in "中のカ"]
+HANGUL = PIECES.index("한")
 
 
 def cut(*rows, longest):
@@ -34,6 +38,27 @@ def test_what_fits_is_one_part():
         # a point inside a number is no end, an ideographic one is
         ([A, END, B, C, B, B, A], [[A, END, B], [C, B, B, A]]),
         ([B, IDEOGRAPHIC, B, B, B, B, B], [[B, IDEOGRAPHIC], [B, B, B, B, B]]),
+        # ends of other scripts: some before a blank alone, some anywhere
+        *(
+            ([A, end, C, C, COMMA, C, C], [[A, end], [C, C, COMMA, C, C]])
+            for end in map(PIECES.index, SPACED + UNSPACED)
+        ),
+        *(
+            ([B, end, B, B, B, B, B], [[B, end, B, B, B], [B, B]])
+            for end in map(PIECES.index, SPACED)
+        ),
+        *(
+            ([B, end, B, B, B, B, B], [[B, end], [B, B, B, B, B]])
+            for end in map(PIECES.index, UNSPACED)
+        ),
+        # as NFKC leaves wide ones: before an ideograph or kana, but not before other letters
+        *(
+            ([B, end, letter, B, B, B, B], [[B, end], [letter, B, B, B, B]])
+            for end in (*map(PIECES.index, NARROW), COMMA, PIECES.index(";"))
+            for letter in LETTERS
+        ),
+        ([B, COMMA, HANGUL, B, B, B, B], [[B, COMMA, HANGUL, B, B], [B, B]]),
+        ([B, COMMA, B, B, B, LETTERS[0], B], [[B, COMMA, B, B, B], [LETTERS[0], B]]),
     ],
 )
 def test_the_best_place_in_reach(row, expected):
