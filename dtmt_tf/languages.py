@@ -40,7 +40,7 @@ _OF_LETTERS = {  # how letters' names begin in Unicode where CLDR's name for the
 }
 CHINESE = ("zh", "yue", "wuu", "nan", "hak", "gan", "hsn", "lzh")
 ANY_LANGUAGE = ("", "mul", "und")  # what a text's language is if nobody says which
-_WITHOUT_BLANKS = (*CHINESE, "ja", "th", "lo", "km", "my", "bo", "dz")
+_WITHOUT_BLANKS = (*CHINESE, "ja", "th", "lo", "km", "my", "shn", "bo", "dz")
 
 
 def base_language(code: str) -> str:
@@ -70,8 +70,9 @@ def are_opposite(one: tuple[str, str], other: tuple[str, str]) -> bool:
 
 
 def has_blanks(code: str) -> bool:
-    """Whether a language divides its words by blanks."""
-    return base_language(code) not in _WITHOUT_BLANKS
+    """Whether a language divides its words by blanks, as all do in Latin letters."""
+    in_latin = "latn" in code.lower().replace("_", "-").split("-")
+    return in_latin or base_language(code) not in _WITHOUT_BLANKS
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from babel.core import get_global
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language, check_language, script, scripts
+from dtmt_tf.languages import base_language, check_language, has_blanks, script, scripts
 from dtmt_tf.tasks import TASKS
 from tests.toy_experiment import message, resolved
 
@@ -28,6 +28,11 @@ from tests.toy_experiment import message, resolved
 )
 def test_the_base_of_a_code_is_its_language(code, base):
     assert base_language(code) == base
+
+
+def test_languages_without_blanks_have_them_in_latin_letters():
+    assert not any(map(has_blanks, ("ja", "zh-Hant", "cmn", "th_TH", "shn", "my", "dz")))
+    assert all(map(has_blanks, ("ja-Latn", "zh_latn_CN", "en", "ko", "sr-Latn", "x-mine", "")))
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,10 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
     """
     if tokenize != "auto":
         return tokenize
-    other = "13a" if has_blanks(language) else "char"
-    return LANGUAGE_TOKENIZERS.get(base_language(language), other)
+    base = base_language(language)
+    if has_blanks(language) and base != "ko":
+        return "13a"
+    return LANGUAGE_TOKENIZERS.get(base, "char")
 
 
 def score_hypotheses(
