@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from dtmt_tf.data.alignment import Alignment
+from dtmt_tf.data.filters import SHORT
 from dtmt_tf.data.lines import MARK, ended_lines, without_end
 from dtmt_tf.errors import UserError
 
@@ -19,6 +20,7 @@ Severity = Literal["fatal", "warning"]
 # C0 without tab, DEL, and C1 (U+0080 to U+009F) as UTF-8 bytes; NUL is looked for by itself.
 _CONTROL = re.compile(rb"[\x01-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]")
 TRAIN = "train"
+MAX_RATIO = 9.0  # of the characters of both sides, where one has SHORT or more
 _SHIFTED = {
     1: "fits the next target line better: is a source line missing, or a target line added?",
     -1: "fits the target line before better: is a target line missing, or a source line added?",
@@ -46,22 +48,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The limits of what counts as normal.
-
-    Args:
-        max_length_ratio: How many times longer, in characters, one side may be.
-        min_characters: Pairs whose longer side is shorter than this have any ratio.
-    """
-
-    max_length_ratio: float = 9.0
-    min_characters: int = 20
-
-
-def check_files(
-    splits: Mapping[str, Sequence[tuple[Path, Path]]], limits: Limits | None = None
-) -> list[Finding]:
+def check_files(splits: Mapping[str, Sequence[tuple[Path, Path]]]) -> list[Finding]:
     """Checks parallel files.
 
     Takes one pass over the bytes of each file. Sentences are compared by 64-bit hashes, eight bytes
@@ -69,7 +56,6 @@ def check_files(
 
     Args:
         splits: Pairs of source and target files, by split; that for training is `"train"`.
-        limits: What is taken for normal.
 
     Returns:
         The warnings, in the order of the splits.
@@ -81,13 +67,11 @@ def check_files(
         split: [(_side_of_file(source), _side_of_file(target)) for source, target in files]
         for split, files in splits.items()
     }
-    return _check(files_of, limits or Limits())
+    return _check(files_of)
 
 
 def check_pairs(
-    splits: Mapping[str, tuple[Iterable[str], Iterable[str]]],
-    limits: Limits | None = None,
-    stop_if_fatal: bool = True,
+    splits: Mapping[str, tuple[Iterable[str], Iterable[str]]], stop_if_fatal: bool = True
 ) -> list[Finding]:
     """Checks sentences, read once from the first on, as `check_files` checks files.
 
@@ -103,7 +87,7 @@ def check_pairs(
         ]
         for split, (sources, targets) in splits.items()
     }
-    return _check(files_of, limits or Limits(), stop_if_fatal)
+    return _check(files_of, stop_if_fatal)
 
 
 def find_overlap(split: str, held_out: Iterable[bytes], train: Iterable[bytes]) -> list[Finding]:
@@ -193,12 +177,10 @@ def _side_of_file(path: Path) -> _Side:
 Files = Sequence[tuple[_Side, _Side]]  # of a split: source and target, one after the other
 
 
-def _check(
-    splits: Mapping[str, Files], limits: Limits, stop_if_fatal: bool = True
-) -> list[Finding]:
+def _check(splits: Mapping[str, Files], stop_if_fatal: bool = True) -> list[Finding]:
     if not splits:
         raise UserError("There is no data: name the files of at least one split.")
-    source_hashes = {split: _check_split(split, files, limits) for split, files in splits.items()}
+    source_hashes = {split: _check_split(split, files) for split, files in splits.items()}
     if TRAIN in splits:
         for split, files in splits.items():
             if split != TRAIN:
@@ -215,12 +197,12 @@ def _check(
     return findings
 
 
-def _check_split(split: str, files: Files, limits: Limits) -> array:
+def _check_split(split: str, files: Files) -> array:
     """Checks one split and returns a hash of each line's source, 0 where the pair is no use."""
     source_hashes, pair_hashes = array("q"), array("q")
     for source, target in files:
         source.first = len(source_hashes)
-        _check_lines(source, target, limits, source_hashes, pair_hashes)
+        _check_lines(source, target, source_hashes, pair_hashes)
     pairs = np.frombuffer(pair_hashes, dtype=np.int64)
     if not np.any(pairs):
         source, count = files[0][0], sum(source.num_lines for source, _ in files)
@@ -230,9 +212,7 @@ def _check_split(split: str, files: Files, limits: Limits) -> array:
     return source_hashes
 
 
-def _check_lines(
-    source: _Side, target: _Side, limits: Limits, source_hashes: array, pair_hashes: array
-) -> None:
+def _check_lines(source: _Side, target: _Side, source_hashes: array, pair_hashes: array) -> None:
     """Checks two files line by line and appends the hashes of their lines."""
     alignment = Alignment()
     for source_line, target_line in zip_longest(source.lines, target.lines):
@@ -250,9 +230,8 @@ def _check_lines(
         if source_line == target_line:
             source.note("copy", "warning", "source and target are the same")
         shorter, longer = sorted((len(source_text), len(target_text)))
-        if longer >= limits.min_characters and longer > limits.max_length_ratio * shorter:
-            ratio = f"one side over {limits.max_length_ratio:g} times longer"
-            source.note("length ratio", "warning", ratio)
+        if longer >= SHORT and longer > MAX_RATIO * shorter:
+            source.note("length ratio", "warning", f"one side over {MAX_RATIO:g} times longer")
     alignment.end()
     for by, (line, count) in alignment.found.items():
         source.note("shift", "warning", _SHIFTED[by], line, count)

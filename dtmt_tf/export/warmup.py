@@ -10,14 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.signatures import SIGNATURES
-
-WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
+from dtmt_tf.translator.warmup import WARMUP_FILE
 
 Request = tuple[str, dict[str, list[str]]]  # a signature's name; texts by the name of the input
 
@@ -47,26 +45,6 @@ def write_warmup(folder: str | os.PathLike[str], requests: Sequence[Request]) ->
                 log.predict_log.request.inputs[name].CopyFrom(tensor)
             writer.write(log.SerializeToString(deterministic=True))
     return path
-
-
-def read_warmup(folder: str | os.PathLike[str]) -> list[tuple[str, dict[str, np.ndarray]]]:
-    """Returns a model's warm-up requests: the signature's name, and arrays by name of the input.
-
-    Args:
-        folder: The version's folder.
-
-    Raises:
-        FileNotFoundError: If the model has none.
-    """
-    path = Path(folder, WARMUP_FILE)
-    if not path.exists():
-        raise FileNotFoundError(path)
-    requests = []
-    for entry in tf.data.TFRecordDataset(str(path)):
-        request = PredictionLog.FromString(entry.numpy()).predict_log.request
-        inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
-        requests.append((request.model_spec.signature_name, inputs))
-    return requests
 
 
 def sample_pairs(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import tensorflow as tf
 from grpc import StatusCode
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.server.batching import Batcher, Batching, Tensors
@@ -19,10 +18,10 @@ from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version
 from dtmt_tf.translator.exported import FOREIGN
 from dtmt_tf.translator.session import Session, reason
+from dtmt_tf.translator.warmup import read_warmup
 
 logger = logging.getLogger(__name__)
 
-WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
 Files = dict[Path, tuple[int, int]]  # bytes, and nanoseconds of the last change
@@ -148,12 +147,8 @@ class ServedModel:
 
     def _warm_up(self, wanted: Callable[[str], bool]) -> None:
         """Answers the model's own requests to wanted signatures, so that no user meets it cold."""
-        path = self.folder / WARMUP
-        for entry in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
-            request = PredictionLog.FromString(entry.numpy()).predict_log.request
-            signature = request.model_spec.signature_name
+        for signature, inputs in read_warmup(self.folder):
             if wanted(signature):
-                inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
                 self._run(signature, inputs, (), FOREVER_SECONDS)
 
 

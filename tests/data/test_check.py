@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.data.check import Finding, Limits, check_files, check_pairs, format_findings
+from dtmt_tf.data.check import Finding, check_files, check_pairs, format_findings
 from dtmt_tf.data.cldr import render_corpus
 from dtmt_tf.errors import UserError
 
@@ -18,7 +18,7 @@ def check(tmp_path, monkeypatch):
     """Writes splits to files named such as `train.en`, or `train2.en`, and checks them."""
     monkeypatch.chdir(tmp_path)
 
-    def write_and_check(splits, limits=None):
+    def write_and_check(splits):
         files = {}
         for split, contents in splits.items():
             parts = contents if isinstance(contents, list) else [contents]
@@ -28,7 +28,7 @@ def check(tmp_path, monkeypatch):
                 files.setdefault(split, []).append(pair)
                 for path, content in zip(pair, part, strict=True):
                     path.write_bytes(content)
-        return check_files(files, limits)
+        return check_files(files)
 
     return write_and_check
 
@@ -106,11 +106,14 @@ def test_a_lost_line_shifts_those_behind_it(check):
     assert "is a target line missing" in finding.message
 
 
-def test_length_limits_can_be_set(check):
-    train = {"train": (b"ab\n", b"xxxxxxx\n")}
-    assert check(train) == []
-    found = check(train, Limits(max_length_ratio=3, min_characters=4))
-    assert [finding.message for finding in found] == ["one side over 3 times longer"]
+@pytest.mark.parametrize(
+    ("shorter", "longer", "told"), [(2, 19, 0), (2, 20, 1), (3, 27, 0), (3, 28, 1)]
+)
+def test_sides_of_very_different_lengths_are_told_unless_both_are_short(
+    check, shorter, longer, told
+):
+    found = check({"train": (b"a" * shorter + b"\n", b"x" * longer + b"\n")})
+    assert [finding.message for finding in found] == ["one side over 9 times longer"] * told
 
 
 def test_held_out_sources_seen_in_training_are_counted(check):

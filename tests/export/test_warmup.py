@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.signatures import SIGNATURES
-from dtmt_tf.export.warmup import read_warmup, sample_pairs, sample_requests, write_warmup
+from dtmt_tf.export.warmup import sample_pairs, sample_requests, write_warmup
+from dtmt_tf.translator.warmup import read_warmup
 
 REQUESTS = [
     ("translate", {"text": ["a small dog", "", "Grüße 🙂", "x" * 1000]}),
@@ -49,9 +50,8 @@ def test_a_loaded_model_answers_them(tmp_path):
     assert list(answers) == list(SIGNATURES)
 
 
-def test_a_model_without_warm_up_requests_has_no_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="tf_serving_warmup_requests"):
-        read_warmup(tmp_path)
+def test_a_model_may_have_no_warm_up_requests(tmp_path):
+    assert [*read_warmup(tmp_path)] == []
 
 
 def test_pairs_of_every_length_are_chosen_and_always_the_same(rng):
