@@ -72,16 +72,24 @@ def _parameters(experiment: Experiment) -> int:
         return sum(model.parameter_counts().values())
 
 
-def _seconds(experiment: Experiment) -> float:
-    """Returns the seconds of the fastest update."""
+def _seconds(experiment: Experiment) -> float | None:
+    """Returns the seconds of the fastest update; none if memory does not suffice."""
+    import tensorflow as tf
+
+    from dtmt_tf.training.memory import no_more_than_there_is
+
     data = experiment.data
     sizes = vocabulary_sizes(experiment)
-    step = training_step(experiment, sizes)
-    length = min(LENGTH, data.max_length)
-    sentences = data.batch_size(length) * step.slices
-    update = RandomUpdate(step, sizes, sentences, length)
-    update.seconds()
     times: list[float] = []
-    while len(times) < UPDATES and sum(times) < SECONDS:
-        times.append(update.seconds())
+    try:
+        with no_more_than_there_is():
+            step = training_step(experiment, sizes)
+            length = min(LENGTH, data.max_length)
+            sentences = data.batch_size(length) * step.slices
+            update = RandomUpdate(step, sizes, sentences, length)
+            update.seconds()
+            while len(times) < UPDATES and sum(times) < SECONDS:
+                times.append(update.seconds())
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        return None
     return min(times)

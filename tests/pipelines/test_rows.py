@@ -2,8 +2,10 @@
 
 import argparse
 import dataclasses
+import types
 
 import pytest
+import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
@@ -60,6 +62,32 @@ def test_parameters_of_the_ablations():
     assert parameters("lgru4-shallow_encoder") == 208_351_005 - 8 * t_gru - 2 * lgru_minus_gru
     assert parameters("lgru4-shallow_decoder") == 208_351_005 - 4 * t_gru - 5_245_952
     assert parameters("lgru4-no_signal") == 208_351_005
+
+
+@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "")])
+def test_a_row_too_large_for_memory_is_left_open_and_the_next_is_measured(
+    monkeypatch, capsys, error
+):
+    class Update:
+        def __init__(self, step, *_):
+            self.units = step.model.units
+
+        def seconds(self):
+            if self.units == 512:
+                raise error
+            return 2.0
+
+    def training_step(experiment, _):
+        return types.SimpleNamespace(model=experiment.model, slices=1)
+
+    monkeypatch.setattr(costs, "_elsewhere", lambda function, experiment: function(experiment))
+    monkeypatch.setattr(costs, "RandomUpdate", Update)
+    monkeypatch.setattr(costs, "training_step", training_step)
+    sizes = ([f"model.units={n}", f"model.embedding_dim={n}"] for n in (512, 64))
+    large, small = (experiment("gru0", set=size) for size in sizes)
+    costs.show({"gru0": large, "lgru0": small}, PAPER.rows, 1)
+    first, second = capsys.readouterr().out.splitlines()[1:3]
+    assert first.split()[-2:] == ["-", "-"] and second.split()[-2:] == ["2.00", "1.83"]
 
 
 def test_the_small_transformer_has_the_parameters_of_the_small_dtmt4():
