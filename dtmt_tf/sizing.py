@@ -138,13 +138,6 @@ def _filters(_: TextFacts, known: Settings) -> Sized:
     return Sized(tuple(names), "drop pairs of 20 characters and more that are no translations")
 
 
-def _coverage(facts: TextFacts, _: Settings) -> Sized | None:
-    """SentencePiece's own advice for Chinese and Japanese, and what `tatoeba_enzh` has."""
-    if facts.alphabet < 1000:
-        return None
-    return Sized(0.9995, f"{facts.alphabet:,} different characters, some of them rare")
-
-
 def _vocabulary(facts: TextFacts, known: Settings) -> Sized:
     """7 times the root of all words, and the alphabet; of a text with fewer sub-words, all of them.
 
@@ -157,6 +150,17 @@ def _vocabulary(facts: TextFacts, known: Settings) -> Sized:
     least += 256 if known["data.byte_fallback"] else 0
     value = max(least, min(32_000, _rounded(value)))
     return Sized(value, f"7 x root of {2 * facts.words:,} words, characters")
+
+
+def _coverage(facts: TextFacts, known: Settings) -> Sized | None:
+    """SentencePiece's own advice for Chinese and Japanese, and what `tatoeba_enzh` has.
+
+    Not where every character leaves room for as many sub-words that are longer.
+    """
+    size = min(known["data.source_vocab_size"], known["data.target_vocab_size"])
+    if facts.alphabet < 1000 or 2 * facts.alphabet <= size:
+        return None
+    return Sized(0.9995, f"{facts.alphabet:,} different characters, some of them rare")
 
 
 def _max_length(facts: TextFacts, _: Settings) -> Sized:
@@ -307,9 +311,9 @@ Rule = Callable[[TextFacts, Settings], Sized | None]
 RULES: Mapping[str, Rule] = {
     "data.held_out": _held_out,
     "data.filters": _filters,
-    "data.character_coverage": _coverage,
     "data.source_vocab_size": _vocabulary,
     "data.target_vocab_size": _vocabulary,
+    "data.character_coverage": _coverage,
     "data.max_length": _max_length,
     "data.max_tokens_per_batch": _batch,
     "training.max_steps": _max_steps,

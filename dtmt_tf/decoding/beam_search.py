@@ -57,6 +57,7 @@ def beam_search(
     prune: float = DecodingConfig.prune,
     lookahead: int | None = None,
     min_length: int = 0,
+    never: int | tf.Tensor | None = None,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -93,6 +94,7 @@ def beam_search(
         lookahead: In how many more tokens a hypothesis alive has to overtake those finished; any
             number by default, which ends late: at `log p / lp(max length)` no token costs anything.
         min_length: Fewest tokens of a hypothesis, <eos> not counted; it may be empty by default.
+        never: A token that no hypothesis has but by its prefix; none by default.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -168,14 +170,14 @@ def beam_search(
     ) -> tuple[tf.Tensor, Any]:
         """Returns log probabilities that prefixes `[b, P]` and length allow, and hidden states."""
         log_probs, (hidden, _) = step(ids, state)
-        log_probs = not_ended(log_probs, time, eos_id, min_length)
+        free = writable(log_probs, time, eos_id, min_length, never)
         if prefixes is not None:
-            log_probs = tf.cond(
+            free = tf.cond(
                 time < tf.shape(own)[1],
-                lambda: _only_prefix(log_probs, own, time),
-                lambda: log_probs,
+                lambda: _only_prefix(log_probs, free, own, time),
+                lambda: free,
             )
-        return log_probs, hidden
+        return free, hidden
 
     def expand(previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
         """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
@@ -239,23 +241,31 @@ def _shapes(tensors: Any) -> Any:
     )
 
 
-def not_ended(log_probs: tf.Tensor, time: tf.Tensor, eos_id: int, min_length: int) -> tf.Tensor:
-    """Leaves of log probabilities `[b, K, V]` those that end nothing before its least length."""
-    if not min_length:
+def writable(
+    log_probs: tf.Tensor,
+    time: tf.Tensor,
+    eos_id: int,
+    min_length: int,
+    never: int | tf.Tensor | None,
+) -> tf.Tensor:
+    """Leaves of log probabilities `[b, K, V]` all but `never` and an end that is too early."""
+    if not min_length and never is None:
         return log_probs
-    ends = tf.equal(tf.range(tf.shape(log_probs)[2]), eos_id)
-    return tf.cond(
-        time < min_length,
-        lambda: tf.where(ends, MINUS_INFINITY, log_probs),
-        lambda: log_probs,
-    )
+    ids = tf.range(tf.shape(log_probs)[2])
+    barred = tf.equal(ids, eos_id) & (time < min_length)
+    if never is not None:
+        barred |= tf.equal(ids, never)
+    return log_probs + tf.where(barred, MINUS_INFINITY, 0.0)
 
 
-def _only_prefix(log_probs: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
-    """Leaves of log probabilities `[b, K, V]` the next token of each prefix, where there is one."""
+def _only_prefix(
+    log_probs: tf.Tensor, free: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor
+) -> tf.Tensor:
+    """Leaves of log probabilities `[b, K, V]` the next token of each prefix; past it, `free`."""
     token = prefixes[:, time]
-    allowed = tf.equal(token, 0)[:, None] | tf.one_hot(token, tf.shape(log_probs)[2], True, False)
-    return tf.where(allowed[:, None], log_probs, MINUS_INFINITY)
+    next_one = tf.one_hot(token, tf.shape(log_probs)[2], True, False)[:, None]
+    only = tf.where(next_one, log_probs, MINUS_INFINITY)
+    return tf.where(tf.equal(token, 0)[:, None, None], free, only)
 
 
 def write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

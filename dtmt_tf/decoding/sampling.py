@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
-from dtmt_tf.decoding.beam_search import Hypotheses, Step, not_ended, write
+from dtmt_tf.decoding.beam_search import Hypotheses, Step, writable, write
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.errors import UserError
 
@@ -60,6 +60,7 @@ def sample(
     offset: float = DecodingConfig.length_offset,
     eos_id: int,
     min_length: int = 0,
+    never: int | None = None,
 ) -> Hypotheses:
     """Draws translations of every sentence, token by token.
 
@@ -76,6 +77,7 @@ def sample(
         offset: Its c, see `length_penalty`.
         eos_id: Id that ends a sample.
         min_length: Fewest tokens of a sample, <eos> not counted; it may be empty by default.
+        never: A token that no sample has; none by default.
 
     Returns:
         The samples as they were drawn, not sorted. Log probabilities are those of the model,
@@ -92,7 +94,7 @@ def sample(
 
     def advance(time: tf.Tensor, alive: tf.Tensor, state: Any, ids: Any, log_probs: Any) -> Any:
         logs, state = step(ids[:, :, tf.maximum(time - 1, 0)], state)
-        logs = not_ended(logs, time, eos_id, min_length)
+        logs = writable(logs, time, eos_id, min_length, never)
         tokens = tf.where(alive, draw(logs, numbers[:, :, time], sampling), 0)
         drawn = tf.gather(logs, tokens, batch_dims=2)
         log_probs += tf.where(alive, drawn, 0.0)

@@ -50,6 +50,7 @@ def make_search(
     eos_id: int,
     shortlist: Shortlist | None = None,
     among: Callable[[tf.Tensor | None], AbstractContextManager[None]] = contextlib.nullcontext,
+    never: int | None = None,
 ) -> Search:
     """Returns the beam search over any number of sentences.
 
@@ -61,6 +62,7 @@ def make_search(
         shortlist: Chooses the words that sentences are translated by; all by default.
         among: Within `among(words)`, `decode_step` gives logits of these alone; within
             `among(None)` of all, by what is made once and not at each step.
+        never: A token that is not written, see `beam_search`.
 
     Returns:
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
@@ -76,7 +78,7 @@ def make_search(
             own = None if prefixes is None else tf.gather(prefixes, rows)
             if shortlist is None:
                 with among(None):
-                    return found(normalised(decode_step), encode(sources), max_lengths, own)
+                    return found(normalised(decode_step), encode(sources), max_lengths, own, never)
             few = shortlist(sources, decoding.beam_size, own)
             with among(few.words):
                 hypotheses = found(
@@ -84,11 +86,16 @@ def make_search(
                     few.first(encode(sources)),
                     max_lengths,
                     None if own is None else tf.gather(few.places, own),
+                    None if never is None else few.places[never],
                 )
             return hypotheses._replace(ids=tf.gather(few.words, hypotheses.ids))
 
         def found(
-            step: Step, state: Any, max_lengths: tf.Tensor, own: tf.Tensor | None
+            step: Step,
+            state: Any,
+            max_lengths: tf.Tensor,
+            own: tf.Tensor | None,
+            never: int | tf.Tensor | None,
         ) -> Hypotheses:
             return beam_search(
                 step,
@@ -103,6 +110,7 @@ def make_search(
                 prune=decoding.prune,
                 lookahead=decoding.lookahead,
                 min_length=decoding.min_length,
+                never=never,
             )
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)

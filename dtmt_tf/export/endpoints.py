@@ -14,7 +14,7 @@ from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
 from dtmt_tf.decoding import Hypotheses, Shortlist, by_length, longest_hypotheses, make_search
 from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tokens
 from dtmt_tf.export.stored import StoredWeights
-from dtmt_tf.export.unknown import UnknownWords
+from dtmt_tf.export.unknown import UnknownWords, never_written
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
 
@@ -73,7 +73,8 @@ class Endpoints:
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
-            model.encode, model.decode_step, decoding, EOS_ID, shortlist, model.among
+            *(model.encode, model.decode_step, decoding, EOS_ID, shortlist, model.among),
+            never=never_written(self.target, decoding),
         )
 
         def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:

@@ -19,7 +19,7 @@ from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
-from dtmt_tf.export import Endpoints
+from dtmt_tf.export import Endpoints, never_written
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.run import Run
@@ -72,7 +72,9 @@ def shortlist(run: Run) -> Shortlist:
     count = run.experiment.decoding.shortlist
     logger.info("Aligning training pairs for decoding.shortlist=%d", count)
     table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)
-    return Shortlist(table, frequent(run.shards.blocks(), sizes[1], FREQUENT), sizes[1])
+    always = frequent(run.shards.blocks(), sizes[1], FREQUENT)
+    never = never_written(run.vocabulary.target, run.experiment.decoding)
+    return Shortlist(table, always[always != never], sizes[1])
 
 
 def _dictionary(run: Run) -> Path | None:

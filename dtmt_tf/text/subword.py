@@ -157,6 +157,11 @@ class Subwords:
     Args:
         model: What `train_subwords` returned.
 
+    Attributes:
+        model: This.
+        size: How many there are.
+        of_words: Whether it is a model of words.
+
     Raises:
         ValueError: If it is something else.
     """
@@ -172,10 +177,10 @@ class Subwords:
         self.size = int(self.tokenizer.vocab_size())
         names = [self._sampler.id_to_piece(k) for k in range(self.size)]
         # of sub-words, some continue a word
-        self._of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
-        names[UNK_ID] = self._unknown_name = (BLANK if self._of_words else "") + names[UNK_ID]
+        self.of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
+        names[UNK_ID] = self._unknown_name = (BLANK if self.of_words else "") + names[UNK_ID]
         self._cut = Cutter(names)
-        self._reserved = 0 if self._of_words else _count_reserved(self._sampler)
+        self._reserved = 0 if self.of_words else _count_reserved(self._sampler)
         self._blank = self._sampler.piece_to_id(BLANK)
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
@@ -187,14 +192,14 @@ class Subwords:
 
     def tokens(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, without <eos>."""
-        if not self._of_words:
+        if not self.of_words:
             return self.tokenizer.tokenize(texts)
         # word by word: SentencePiece would make one <unk> of several unknown words
         return self.tokenizer.tokenize(tf.strings.split(texts)).merge_dims(1, 2)
 
     def surfaces(self, texts: Any) -> tf.RaggedTensor:
         """Returns what each of `tokens` is in the strings, without blanks, `[B, (n)]`."""
-        if self._of_words:
+        if self.of_words:
             words = tf.strings.split(texts)
             ids = self.tokenizer.tokenize(words)  # a word is none or several if normalised so
             sizes = ids.values.row_lengths()
@@ -206,7 +211,7 @@ class Subwords:
 
     def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
         """Turns texts into the ids that `encode` gives, outside of any graph and twice as fast."""
-        if self._of_words:
+        if self.of_words:
             words = [_words(text) for text in texts]
             ids = iter(self._sampler.encode(list(itertools.chain.from_iterable(words))))
             return [
@@ -298,11 +303,11 @@ class Subwords:
             ids: The ids.
             unknown: What <unk> is replaced by at each place, strings `[B, T]`; a sign by default.
         """
-        if unknown is None and not self._of_words:
+        if unknown is None and not self.of_words:
             ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
             return self.tokenizer.detokenize(ids)
         unknown = tf.fill(tf.shape(ids), UNKNOWN) if unknown is None else unknown
-        if self._of_words:
+        if self.of_words:
             unknown = BLANK + unknown
         names = tf.where(tf.equal(ids, UNK_ID), unknown, self.tokenizer.id_to_string(ids))
         text = tf.strings.reduce_join(tf.where(ids > EOS_ID, names, ""), axis=1)

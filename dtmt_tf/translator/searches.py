@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, DecodingConfig
+from dtmt_tf.config import EOS_ID, UNK_ID, DecodingConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Sampling,
@@ -119,11 +119,16 @@ class Searches:
         logits, _ = self._steps.step.concrete_functions[0].structured_outputs
         return int(logits.shape[-1])
 
+    def _never(self) -> int | None:
+        """Returns <unk>, unless the model writes words: between blanks, it stands for others."""
+        (written,) = self._steps.write(tf.constant([[UNK_ID]])).numpy()
+        return None if written == written.strip() else UNK_ID
+
     def _mask(self, allowed: tf.Tensor | None) -> tf.Tensor:
         return tf.zeros([0], tf.bool) if allowed is None else allowed
 
     def _sampling_graph(self, sampling: Sampling, free: bool, count: int) -> Any:
-        steps, decoding = self._steps, self._decoding
+        steps, decoding, never = self._steps, self._decoding, self._never()
 
         def draw(source_ids: tf.Tensor, seeds: tf.Tensor, allowed: tf.Tensor) -> Hypotheses:
             step = normalised(self._step)
@@ -139,6 +144,7 @@ class Searches:
                     offset=decoding.length_offset,
                     eos_id=EOS_ID,
                     min_length=decoding.min_length,
+                    never=never,
                 )
 
             max_lengths = longest_hypotheses(source_ids, decoding)
@@ -148,7 +154,7 @@ class Searches:
         return tf.function(draw, input_signature=[_IDS, seeds, _ALLOWED], autograph=False)
 
     def _search_graph(self, size: int, has_terms: bool, free: bool) -> Any:
-        steps, decoding = self._steps, self._decoding
+        steps, decoding, never = self._steps, self._decoding, self._never()
 
         def best(
             source_ids: tf.Tensor, phrases: tf.Tensor, allowed: tf.Tensor, wanted: tf.Tensor
@@ -172,6 +178,7 @@ class Searches:
                     lookahead=decoding.lookahead,
                     wanted=wanted,
                     choose=choose,
+                    never=never,
                 )
                 return holding(found, own) if has_terms else found
 

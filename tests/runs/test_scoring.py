@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.config import UNK_ID
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
@@ -99,6 +101,8 @@ def test_a_shortlist_is_made_of_the_training_pairs(corpus, monkeypatch):
     few = scoring.shortlist(run)
     assert few.table.shape == (run.vocabulary.source.size, 2) and few.table.min() >= 1
     assert few.always.sum() == 1 + (not few.always[scoring.EOS_ID]) and few.table.max() > 2
+    monkeypatch.setattr(scoring, "frequent", lambda *_: np.array([UNK_ID, 5]))
+    assert np.flatnonzero(scoring.shortlist(run).always).tolist() == [scoring.EOS_ID, 5]
     run.members = [run]
     with pytest.raises(UserError, match="an ensemble takes 0"):
         scoring.endpoints(run, model)
