@@ -20,7 +20,6 @@ from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
-BLANKS = 16  # longer runs of blanks inside a text are read as one; they would fill parts
 READ = 4  # a given target, prefix or scored source may have so many times the longest part
 
 Tensors = dict[str, tf.Tensor]
@@ -34,9 +33,9 @@ class Endpoints:
     """A model and its sub-words as functions of strings `[B]`.
 
     A text of more sub-words than the model was trained on is cut (`text/parts.py`), translated in
-    parts and joined; its score is the mean of theirs, weighted by their sub-words. Blanks around a
-    text to translate are not read, nor are all but one of more than `BLANKS` in a row; a text of
-    nothing else has an empty translation with score 0.
+    parts and joined; its score is the mean of theirs, weighted by their sub-words. Source text is
+    read as the sub-words know it (`text/reading.py`); one without any has an empty translation with
+    score 0.
 
     Args:
         model: The model; functions use its present weights.
@@ -89,7 +88,7 @@ class Endpoints:
         )
 
         def cut(text: tf.Tensor) -> tuple[tf.Tensor, tf.RaggedTensor, tf.Tensor]:
-            text = _stripped(text)
+            text = self.source.read(text)
             return text, *self.source.encode_parts(text, longest)
 
         # and one for all that read
@@ -178,7 +177,7 @@ class Endpoints:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
-        source_ids = dense(self.source.encode(_stripped(source))[:, : self.most])
+        source_ids = dense(self.source.encode(self.source.read(source))[:, : self.most])
         target_ids = dense(self.target.encode(_without_mark(target))[:, : self.most])
         source_length, tokens = _lengths(source_ids), _lengths(target_ids)
         if self.limits:
@@ -338,12 +337,6 @@ class Endpoints:
             self._between,
         )
         return tf.reshape(joined, [texts, best])
-
-
-def _stripped(text: tf.Tensor) -> tf.Tensor:
-    """Returns texts without blanks that would fill parts, at either end or many, without a BOM."""
-    text = tf.strings.regex_replace(text, r"^[\s\p{Z}\x{FEFF}]+|[\s\p{Z}]+$", "")
-    return tf.strings.regex_replace(text, rf"[\s\p{{Z}}]{{{BLANKS + 1},}}", " ")
 
 
 def _without_mark(text: tf.Tensor) -> tf.Tensor:

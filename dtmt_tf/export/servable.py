@@ -18,10 +18,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 # A server has all of tensorflow-text's operations, an exported model only these: the tests in the
 # C++ session load no more, so what passes here is what has been run there.
-_TOKENIZER_OPS = {
+_TEXT_OPS = {
     f"Sentencepiece{name}Op"
     for name in ("", "Tokenize", "TokenizeWithOffsets", "Detokenize", "IdToString")
-}
+} | {"NormalizeUTF8"}
 _RANDOM = re.compile("Random|Multinomial|TruncatedNormal|Sample")
 _INTERNAL_PREFIX = "__saved_model_"  # of signatures that TensorFlow writes for its own use
 _JSON_TYPES = {  # float16, bfloat16 and complex numbers can not travel by REST
@@ -38,9 +38,9 @@ def check_servable(path: str | os.PathLike[str]) -> list[str]:
 
     A servable model calls no Python function and has no function that must be compiled by XLA
     (`jit_compile=True`); places nothing on a device other than a CPU; uses only the operations of
-    TensorFlow and those of tensorflow-text's sentencepiece tokenizer, none of them random; and
-    gives dense outputs of types that JSON has, whose first dimension is the batch, because servers
-    join and split requests by row.
+    TensorFlow and, of tensorflow-text, the sentencepiece tokenizer's and Unicode's normal forms,
+    none of them random; and gives dense outputs of types that JSON has, whose first dimension is
+    the batch, because servers join and split requests by row.
 
     Args:
         path: The folder that holds `saved_model.pb`.
@@ -79,12 +79,10 @@ def _check_nodes(where: str, nodes: Iterable[Any], functions: set[str]) -> Itera
         if node.op in _PYTHON_OPS:
             yield f"{here}: operation {node.op} calls Python, which a server does not have"
         # the registry of operations does not tell: it grows with each library that is loaded
-        elif not (
-            node.op in functions or node.op in _TOKENIZER_OPS or hasattr(tf.raw_ops, node.op)
-        ):
+        elif not (node.op in functions or node.op in _TEXT_OPS or hasattr(tf.raw_ops, node.op)):
             yield (
                 f"{here}: operation {node.op} belongs neither to TensorFlow nor to "
-                "tensorflow-text's sentencepiece tokenizer"
+                "what is tried of tensorflow-text"
             )
         elif node.op not in functions and _RANDOM.search(node.op):
             yield f"{here}: operation {node.op} is random; export with `training=False`"

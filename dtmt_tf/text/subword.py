@@ -18,6 +18,7 @@ from dtmt_tf.config import EOS_ID, PAD_ID, SPECIAL_PIECES, UNK_ID, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.text.parts import BLANK, Cutter
+from dtmt_tf.text.reading import Reader
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +162,7 @@ class Subwords:
         model: This.
         size: How many there are.
         of_words: Whether it is a model of words.
+        read: Returns source texts as they are to be encoded, see `Reader`.
 
     Raises:
         ValueError: If it is something else.
@@ -179,6 +181,10 @@ class Subwords:
         # of sub-words, some continue a word
         self.of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
         names[UNK_ID] = self._unknown_name = (BLANK if self.of_words else "") + names[UNK_ID]
+        alphabet = set("".join(names))
+        self.read = Reader(
+            alphabet, lambda one: one in alphabet or UNK_ID not in self._sampler.encode(one)
+        )
         self._cut = Cutter(names)
         self._reserved = 0 if self.of_words else _count_reserved(self._sampler)
         self._blank = self._sampler.piece_to_id(BLANK)

@@ -81,7 +81,7 @@ class Output(ctypes.Structure):
 
 
 def load_library() -> ctypes.CDLL:
-    """Returns TensorFlow's C API with the sentencepiece operations known and XLA off."""
+    """Returns TensorFlow's C API with the operations of an export known and XLA off."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     folder = _package_folder("tensorflow")
     for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2"):
@@ -97,8 +97,9 @@ def load_library() -> ctypes.CDLL:
         disable_xla.restype, disable_xla.argtypes = None, []
         disable_xla()
     folder = _package_folder("tensorflow_text")
-    library = os.path.join(folder, "python", "ops", "_sentencepiece_tokenizer.so")
-    lib.TF_DeleteLibraryHandle(call(lib, "TF_LoadLibrary", os.fsencode(library)))
+    for name in ("_sentencepiece_tokenizer.so", "_normalize_ops.so"):
+        library = os.path.join(folder, "python", "ops", name)
+        lib.TF_DeleteLibraryHandle(call(lib, "TF_LoadLibrary", os.fsencode(library)))
     return lib
 
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
-from dtmt_tf.export.endpoints import BLANKS
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import Vocabulary
+from dtmt_tf.text.reading import MOST_BLANKS
 from tests.cells.twin import randomise
 
 # a source of one sub-word
@@ -74,7 +74,7 @@ def test_blanks_around_a_text_change_nothing(endpoints):
 
 
 def test_many_blanks_inside_a_text_are_read_as_one(endpoints):
-    plain, few, many = "a dog runs.{}two dogs run.".split("{}"), " " * BLANKS, " \t\u3000" * 20
+    plain, few, many = "a dog runs.{}two dogs run.".split("{}"), " " * MOST_BLANKS, " \t\u3000" * 20
     ids, owners, parts = endpoints.read(tf.constant([" ".join(plain), many.join(plain)]))
     size = len(ids) // 2
     np.testing.assert_array_equal(ids[:size], ids[size:])
@@ -83,6 +83,22 @@ def test_many_blanks_inside_a_text_are_read_as_one(endpoints):
     assert tf.ragged.boolean_mask(one[0], one[0] > EOS_ID).flat_values.numpy().tolist() == (
         kept[:-1].numpy().tolist()
     )
+
+
+def test_all_that_reads_a_source_reads_it_alike(endpoints):
+    plain = tf.constant(["the cat sleeps", "two dogs"])
+    other = tf.constant(["the\u00a0c\u00adat\u2009sleeps\u200b", "\u2060two\tdogs\ufeff"])
+    for function in (endpoints.translate, endpoints.translate_nbest, endpoints.align):
+        expected, found = function(plain), function(other)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    targets = tf.constant(["the dog", "a"])
+    for function in (endpoints.score, endpoints.complete):
+        expected, found = (function(sources, targets) for sources in (plain, other))
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    for expected, found in zip(endpoints.read(plain), endpoints.read(other), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_byte_order_mark_is_not_read(endpoints):

@@ -58,13 +58,14 @@ print(json.dumps(told))
 """
 # `info` searches nothing, but its tensors are large: one that is not freed would tell.
 LARGE = ["x" * 2000] * 128
+ODD = "a\u00a0sma\u00adll dog\u200b ru\u0308ns"  # the mark is composed with its letter
 BATCHES = [[LINES[0]], LINES[1:], [LINES[3], LINES[0]], LINES, LINES[::-1], [LINES[1]] * 3]
 
 
 @pytest.fixture(scope="module")
 def calls(in_python):
-    """Every signature with four rows, two and none: `[(signature, inputs)]`."""
-    return [
+    """Every signature with four rows, two and none, and odd lines: `[(signature, inputs)]`."""
+    return [("translate", {"text": [ODD]})] + [
         (signature, {name: TEXTS[name][:rows] for name in function.structured_input_signature[1]})
         for signature, function in in_python.signatures.items()
         for rows in (4, 2, 0)
