@@ -152,7 +152,7 @@ class Endpoints:
         The mean over heads, under teacher forcing; what is past the lengths is "" and 0.
         """
         text, parts, owners = self._parts(text)
-        blank = text == ""
+        blank = _without_subwords(parts, owners)
         first = tf.math.segment_min(tf.range(parts.nrows(tf.int32)), owners)
         source = self._within(dense(tf.gather(parts, first)), times=2)  # written, then scored
         found = self._search(source, 1)
@@ -230,7 +230,7 @@ class Endpoints:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the `best` translations (1 with prefixes), scores, lengths, `[B, best]` each."""
         text, parts, owners = self._parts(text)
-        blank = text == ""
+        blank = _without_subwords(parts, owners)
         ids = dense(parts)
         times = 2 if self.unknown else 1  # what is written is scored, then
         if prefixes is None:
@@ -337,6 +337,11 @@ class Endpoints:
             self._between,
         )
         return tf.reshape(joined, [texts, best])
+
+
+def _without_subwords(parts: tf.RaggedTensor, owners: tf.Tensor) -> tf.Tensor:
+    """Returns whether the parts of each text, `[P, (n)]`, are <eos> alone, `[B]`."""
+    return tf.equal(tf.math.segment_sum(parts.row_lengths(), owners), 1)
 
 
 def _without_mark(text: tf.Tensor) -> tf.Tensor:

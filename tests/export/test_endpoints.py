@@ -1,5 +1,7 @@
 """What the signatures compute, against the model itself; random weights, real sub-words."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,8 +26,9 @@ LONG = "a dog runs. two dogs run. the cat sleeps on a mat, the dog runs"
 LONGEST = 10
 
 
-def make(decoding, eos=0.0):
-    vocabulary = Vocabulary.train(TEXTS * 9, [LONG] * 9, DataConfig(source_vocab_size=60))
+def make(decoding, eos=0.0, data=None, lines=()):
+    data = dataclasses.replace(data or DataConfig(), source_vocab_size=60)
+    vocabulary = Vocabulary.train([*TEXTS, *lines] * 9, [LONG] * 9, data)
     sizes = vocabulary.source.size, vocabulary.target.size
     config = DTMTConfig(16, 16, 2, encoder_depth=1, query_depth=1, decoder_depth=1)
     model = config.build(*sizes, TrainingConfig())
@@ -71,6 +74,24 @@ def test_blanks_around_a_text_change_nothing(endpoints):
     targets = tf.constant(["the dog runs"] * 3)
     plain, other = (endpoints.score(source, targets) for source in (texts, padded))
     close(plain["log_probability"], other["log_probability"])
+
+
+@pytest.mark.parametrize("kind", ["plain", "known", "normalised"])
+def test_a_text_that_shows_nothing_is_not_searched(kind):
+    """Whether the sub-words know what does not show, or make nothing of it."""
+    hidden = [*"\u000b\u001c\u001d\u001e\u001f\u0085\u00ad\u200b\u200e\u200f\u2060\ufeff"]
+    lines = {"known": [f"a {one}dog" for one in hidden]}.get(kind, [])
+    data = DataConfig(normalization="nmt_nfkc" if kind == "normalised" else "identity")
+    endpoints = make(DecodingConfig(beam_size=2, extra_length=4), data=data, lines=lines)
+    texts = [*hidden, "".join(hidden), " ".join(hidden), "\u200b\u00a0\t", "\u200d", "\u0001"]
+    outputs = endpoints.translate_nbest(tf.constant([*texts, "a dog"]))
+    assert all(strings(outputs["translations"][-1]))
+    assert not any(strings(tf.reshape(outputs["translations"][:-1], [-1])))
+    assert not outputs["scores"].numpy()[:-1].any() and not outputs["lengths"].numpy()[:-1].any()
+    aligned = endpoints.align(tf.constant(texts))
+    assert set(strings(tf.reshape(aligned["target_subwords"], [-1]))) == {"<eos>"}
+    ids, owners, parts = endpoints.read(tf.constant(texts))  # of a Translator's own searches
+    assert set(ids.numpy().ravel()) == {EOS_ID} and len(owners) == len(texts)
 
 
 def test_many_blanks_inside_a_text_are_read_as_one(endpoints):
