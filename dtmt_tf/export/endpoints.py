@@ -16,7 +16,7 @@ from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tok
 from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords, never_written
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.text import UNKNOWN, Vocabulary, joiner
+from dtmt_tf.text import ANY_BLANK, UNKNOWN, Vocabulary, joiner
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
@@ -201,19 +201,19 @@ class Endpoints:
         return {"log_probability": log_probabilities, "tokens": tokens}
 
     def complete(self, source: tf.Tensor, prefix: tf.Tensor) -> Tensors:
-        """The best translation that begins with the prefix."""
+        """The best translation that begins with the prefix; blanks at its end are not searched."""
         prefix = tf.strings.unicode_transcode(_without_mark(prefix), "UTF-8", "UTF-8")
-        ids = self.target.tokens(prefix)[:, : self.most]
+        begun = tf.strings.regex_replace(prefix, f"{ANY_BLANK}+$", "")
+        ids = self.target.tokens(begun)[:, : self.most]
         translations, scores, _ = self._translate(source, best=1, prefixes=ids)
         whole = translations[:, 0]
         size = tf.strings.length(whole)
         given = dense(ids)
         sign = tf.fill(tf.shape(given), UNKNOWN) if self.unknown else None
         read = tf.minimum(tf.strings.length(self.target.decode(given, sign)), size)
-        return {
-            "translation": prefix + tf.strings.substr(whole, read, size),
-            "score": scores[:, 0],
-        }
+        rest = tf.strings.substr(whole, read, size)
+        rest = tf.where(prefix == begun, rest, tf.strings.regex_replace(rest, "^ +", ""))
+        return {"translation": prefix + rest, "score": scores[:, 0]}
 
     def _search(self, source: tf.Tensor, wanted: int) -> Hypotheses:
         """Returns the hypotheses of source ids `[P, S]`, of which so many are final."""

@@ -1,10 +1,12 @@
 """Strings to ids and back."""
 
 from dtmt_tf.text.parts import joiner
+from dtmt_tf.text.reading import ANY_BLANK
 from dtmt_tf.text.subword import UNKNOWN, Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
 
 __all__ = [
+    "ANY_BLANK",
     "UNKNOWN",
     "Subwords",
     "TooFewSubwords",

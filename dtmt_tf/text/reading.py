@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 MOST_BLANKS = 16  # longer runs of blanks inside a text are read as one; they would fill parts
-BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # a blank of any kind, as a pattern
+ANY_BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # a blank of any kind, as a pattern
 _BLANKS = [chr(k) for k in range(0x3001) if chr(k).isspace()]  # the same, one by one
 # controls, and what Unicode calls default ignorable: marks of direction, soft hyphens, selectors
 _HIDDEN = [
@@ -49,8 +49,8 @@ class Reader:
             (_any_of(each), by) for each, by in ((as_blanks, " "), (left_out, "")) if each
         ]
         self._after = [
-            (rf"^{nothing}+$|^({BLANK}|\x{{FEFF}})+|{BLANK}+$", ""),
-            (rf"{BLANK}{{{MOST_BLANKS + 1},}}", " "),
+            (rf"^{nothing}+$|^({ANY_BLANK}|\x{{FEFF}})+|{ANY_BLANK}+$", ""),
+            (rf"{ANY_BLANK}{{{MOST_BLANKS + 1},}}", " "),
         ]
 
     def __call__(self, texts: tf.Tensor) -> tf.Tensor:

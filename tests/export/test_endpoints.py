@@ -221,6 +221,22 @@ def test_completions_begin_with_their_prefix(endpoints):
     assert texts[5].split(" ")[-3:] == rest
 
 
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_a_blank_that_ends_a_prefix_is_the_one_before_the_rest(kind):
+    decoding = DecodingConfig(beam_size=3, extra_length=4)
+    endpoints = make(decoding, data=DataConfig(vocabulary_kind=kind))
+    prefixes = ["the dog", "the dog ", "the dog\u00a0", "the dog  ", " "]
+    outputs = endpoints.complete(tf.constant([TEXTS[0]] * 5), tf.constant(prefixes))
+    plain, *others, free = strings(outputs["translation"])
+    rest = plain.removeprefix("the dog ")
+    assert rest and rest != plain and "  " not in rest
+    assert others == [prefix + rest for prefix in prefixes[1:4]]
+    close(outputs["score"][:4], [outputs["score"][0]] * 4)
+    best = endpoints.translate(tf.constant(TEXTS[:1]))
+    assert free == f" {strings(best['translation'])[0]}"
+    close(outputs["score"][4], best["score"][0])
+
+
 def test_bytes_of_a_prefix_that_are_no_text_are_replaced(endpoints):
     outputs = endpoints.complete(tf.constant([TEXTS[0]]), tf.constant([b"the \xff"]))
     assert strings(outputs["translation"])[0].startswith("the �")
