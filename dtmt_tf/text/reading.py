@@ -32,7 +32,8 @@ class Reader:
     What the sub-words know stays. Of the rest, what shows as a blank is read as a blank, and what
     does not show is left out. Letters with marks are composed (NFC), if the sub-words hold nothing
     that this would change. Blanks around a text and a byte order mark are left out, all but one of
-    more than `MOST_BLANKS` in a row, too; a text that shows nothing is empty.
+    more than `MOST_BLANKS` in a row, too; a text that shows nothing is empty. Bytes that are no
+    UTF-8 become U+FFFD.
 
     Args:
         alphabet: The characters that sub-words are made of.
@@ -55,6 +56,7 @@ class Reader:
 
     def __call__(self, texts: tf.Tensor) -> tf.Tensor:
         """Returns strings `[B]` as they are read."""
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
         for pattern, by in self._before:
             texts = tf.strings.regex_replace(texts, pattern, by)
         if self._composes:

@@ -107,6 +107,13 @@ def test_a_prefix_stays_as_it_was_given(vocabulary):
     assert found == ["Tim Struppi the", "Tom Rex b a"]
 
 
+def test_what_is_copied_is_utf_8(vocabulary):
+    endpoints = make(vocabulary)
+    source = tf.constant([b"the c\xffat Tom\xc3"])
+    found = endpoints.translate(source)["translation"], endpoints.align(source)["translation"]
+    assert [text.numpy()[0].decode() for text in found] == ["Tom\ufffd c\ufffdat the"] * 2
+
+
 def test_no_texts_give_no_rows(vocabulary):
     endpoints = make(vocabulary, DICTIONARY)
     for function in (endpoints.translate, endpoints.translate_nbest, endpoints.align):
