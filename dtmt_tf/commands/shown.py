@@ -47,8 +47,13 @@ def as_row(
     return "\t".join([*cells, answer.alignment.pharaoh] if answer.alignment else cells)
 
 
-def as_json(answer: Translation | Score | Unanswered) -> str:
-    """Returns an answer as a JSON object with all that it holds."""
+def as_json(answer: Translation | Score | Unanswered, nbest: bool = False) -> str:
+    """Returns an answer as a JSON object with all that it holds.
+
+    Args:
+        answer: A translation or a score, or what is refused.
+        nbest: Whether the best translations were asked for; a text of blanks has none.
+    """
     from dtmt_tf.translator import Score
 
     values: dict[str, Any] = {"source": answer.source}
@@ -60,7 +65,7 @@ def as_json(answer: Translation | Score | Unanswered) -> str:
         values["tokens"] = answer.tokens
         return json.dumps(values, ensure_ascii=False)
     values["translation"], values["score"] = answer.text, round(answer.score, DIGITS)
-    if answer.nbest:
+    if nbest:
         values["nbest"] = [
             {"translation": each.text, "score": round(each.score, DIGITS)} for each in answer.nbest
         ]

@@ -92,7 +92,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         **({"glossary": args.terms} if args.glossary else {}),
         **({"vocabulary": args.words} if args.vocabulary else {}),
     }
-    show = as_json if args.json else functools.partial(
+    show = functools.partial(as_json, nbest=args.nbest > 0) if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
     on_screen = sys.stderr.isatty() and not (args.output is None and sys.stdout.isatty())

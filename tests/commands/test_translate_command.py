@@ -21,7 +21,7 @@ from tests.end_to_end.conftest import LONG, ROOT
 
 
 class Upper:
-    """Translates to capitals, the n-th best with n marks; refuses what holds "bad" or "odd"."""
+    """Translates to capitals, the n-th best with n marks, none of ""; refuses "bad" and "odd"."""
 
     batch_size = 2
     loaded: list = []
@@ -50,7 +50,9 @@ class Upper:
                 text,
                 (prefixes[k] if prefixes else "") + text.upper(),
                 -0.5 * len(text),
-                tuple(Candidate(text.upper() + "!" * n, -1.0 - n) for n in range(nbest)),
+                tuple(
+                    Candidate(text.upper() + "!" * n, -1.0 - n) for n in range(nbest * bool(text))
+                ),
                 Alignment(("a", "b"), ("B", "A"), ((0.2, 0.7), (0.9, 0.0))) if align else None,
             )
             for k, text in enumerate(texts)
@@ -89,8 +91,8 @@ def run(monkeypatch, tmp_path, capsys):
     [
         ([], ["A B", "", "C"]),
         (["--show-source", "--scores"], ["a b\tA B\t-1.5000", "\t\t-0.0000", "c\tC\t-0.5000"]),
-        (["--nbest", "2"], ["A B\tA B!", "\t!", "C\tC!"]),
-        (["--nbest", "1", "--scores"], ["A B\t-1.0000", "\t-1.0000", "C\t-1.0000"]),
+        (["--nbest", "2"], ["A B\tA B!", "", "C\tC!"]),
+        (["--nbest", "1", "--scores"], ["A B\t-1.0000", "\t-0.0000", "C\t-1.0000"]),
         (["--tag", "<bt>", "--scores"], ["<bt> A B\t-1.5000", "\t-0.0000", "<bt> C\t-0.5000"]),
         (["--tag", "<bt>", "--nbest", "1"], ["<bt> A B", "", "<bt> C"]),
         (["--align"], ["A B\t1-0 0-1", "\t1-0 0-1", "C\t1-0 0-1"]),
@@ -128,7 +130,9 @@ def test_json_holds_all_there_is(run):
             "attention": [[0.2, 0.7], [0.9, 0.0]],
         },
     }
-    assert json.loads(run("--json", source="ä".encode())[0])["translation"] == "Ä"
+    assert json.loads(run("--json", "--nbest", "2")[1])["nbest"] == []
+    alone = json.loads(run("--json", source="ä".encode())[0])
+    assert alone["translation"] == "Ä" and "nbest" not in alone
     assert json.loads(run("--json", "--score", "other")[2]) == {
         "source": "c", "target": "z", "log_probability": -1.25, "tokens": 1,
     }  # fmt: skip
