@@ -173,7 +173,7 @@ def _parser() -> Parser:
         type=int,
         default=0,
         metavar="K",
-        help="the K best translations, divided by tabs; at most the beam size of the export",
+        help="up to K best translations, divided by tabs; K is at most the beam size of the export",
     )
     asked.add_argument(
         "--align",

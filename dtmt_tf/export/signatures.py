@@ -28,7 +28,7 @@ SIGNATURES = {
     "translate_nbest": Signature(
         ("text",),
         ("translations", "scores", "lengths"),
-        "all translations of the beam, the best first",
+        "the finished translations of the beam, the best first",
     ),
     "align": Signature(
         ("text",),

@@ -129,6 +129,18 @@ def test_search_stops_when_the_worst_finished_beats_the_bound():
     assert language.steps == 1
 
 
+def test_places_that_no_hypothesis_has_finished_in_stay_empty():
+    # A step sure of one sentence: it ends before any other, and nothing alive can beat it.
+    words = (3, 2, EOS)
+    table = {words[:n]: [0.97 if k == word else 0.01 for k in range(4)]
+             for n, word in enumerate(words)}  # fmt: skip
+    found = search(Automaton.scripted(table, 4), [0], [0], [9], 4, 0.6)
+    assert found.lengths.numpy()[0].tolist() == [3, 0, 0, 0]
+    assert (
+        found.ids.numpy()[0, 0, :3].tolist() == list(words) and not found.ids.numpy()[0, 1:].any()
+    )
+
+
 def test_the_bound_is_that_of_the_longest_hypothesis_allowed():
     # log 0.4 / lp(L) passes log 0.59 at lp 1.737 (alpha 0.6): between L = 10 and 11. Nothing else
     # ends, so a maximum length of 10 stops at once and 11 goes on.
