@@ -121,7 +121,8 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
     for pair in table.pairs:
         (label, before), (other, after) = (table.rows[row] for row in pair)
         paper = None if before is None or after is None else after - before
-        if line := _comparison(*(by_row.get(row, []) for row in pair), paper):
+        runs, others = (by_row.get(row, []) for row in pair)
+        if line := _comparison(runs, others, paper):
             lines.append((label, other, *line))
     return markdown(_compared(parts), lines) if lines else ""
 
@@ -131,11 +132,13 @@ def runs_compared(found: Sequence[Record]) -> str:
     runs = {(run["task"], run["name"]): run for run in found if not run["row"]}
     lines, parts = [], set()
     for pair in COMPARED:
-        sides = [[runs[pair.task, name] for name in names if (pair.task, name) in runs]
-                 for names in (pair.baseline[1], pair.system[1])]  # fmt: skip
-        if line := _comparison(*sides, pair.paper):
+        baseline, system = (
+            [runs[pair.task, name] for name in names if (pair.task, name) in runs]
+            for names in (pair.baseline[1], pair.system[1])
+        )
+        if line := _comparison(baseline, system, pair.paper):
             lines.append((pair.baseline[0], pair.system[0], *line))
-            parts.add(sides[0][0]["part"])
+            parts.add(baseline[0]["part"])
     return markdown(_compared(parts), lines) if lines else NOTHING
 
 

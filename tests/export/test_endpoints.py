@@ -228,8 +228,8 @@ def test_a_blank_that_ends_a_prefix_is_the_one_before_the_rest(kind):
     prefixes = ["the dog", "the dog ", "the dog\u00a0", "the dog  ", " "]
     outputs = endpoints.complete(tf.constant([TEXTS[0]] * 5), tf.constant(prefixes))
     plain, *others, free = strings(outputs["translation"])
-    rest = plain.removeprefix("the dog ")
-    assert rest and rest != plain and "  " not in rest
+    rest = plain.removeprefix("the dog").lstrip(" ")
+    assert rest and "  " not in rest and (kind == "bpe" or plain == f"the dog {rest}")
     assert others == [prefix + rest for prefix in prefixes[1:4]]
     close(outputs["score"][:4], [outputs["score"][0]] * 4)
     best = endpoints.translate(tf.constant(TEXTS[:1]))
