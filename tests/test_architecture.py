@@ -1,6 +1,7 @@
 """The import map of the package, read with `ast`, and rules that every module keeps."""
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def short(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.cache
 def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
@@ -149,6 +151,11 @@ def public_without_docstring(tree):
     return found
 
 
+def faulty(faults_of, paths=MODULES):
+    """Names of modules, and the faults of each, where there are any."""
+    return {short(path): faults for path in paths if (faults := faults_of(path))}
+
+
 def prints(tree):
     """Lines that call `print`."""
     return [
@@ -190,30 +197,28 @@ def test_every_room_is_in_the_map():
     assert {room_of(path) for path in MODULES} - set(ALLOWED) == set()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_imports_follow_the_map(path):
-    if room_of(path) in ALLOWED:  # else the test above fails
-        assert module_violations(path) == []
+def test_imports_follow_the_map():
+    assert faulty(module_violations) == {}
 
 
-@pytest.mark.parametrize("path", MODULES + PIPELINES, ids=short)
-def test_a_module_is_readable_in_one_sitting(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_a_module_is_readable_in_one_sitting():
+    def lines_too_many(path):
+        return max(0, len(path.read_text(encoding="utf-8").splitlines()) - 400)
+
+    assert faulty(lines_too_many, MODULES + PIPELINES) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_public_names_have_docstrings(path):
-    assert public_without_docstring(tree_of(path)) == []
+def test_public_names_have_docstrings():
+    assert faulty(lambda path: public_without_docstring(tree_of(path))) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_only_commands_print(path):
-    assert room_of(path) in ("cli", "commands") or prints(tree_of(path)) == []
+def test_only_commands_print():
+    silent = [path for path in MODULES if room_of(path) not in ("cli", "commands")]
+    assert faulty(lambda path: prints(tree_of(path)), silent) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_json_that_is_damaged_is_told_however_it_is_damaged(path):
-    assert reads_of_json(tree_of(path)) == []
+def test_json_that_is_damaged_is_told_however_it_is_damaged():
+    assert faulty(lambda path: reads_of_json(tree_of(path))) == {}
 
 
 def test_the_map_has_no_circle():

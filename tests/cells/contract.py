@@ -135,12 +135,12 @@ def check_masked_steps_carry_the_state(make_cell):
     lengths = [STEPS, 3, 1, 0]
     mask = np.arange(STEPS) < np.array(lengths)[:, None]
     for make_layer in (keras.layers.RNN, TransitionRNN):
+        unmasked = make_layer(cell, return_sequences=True)(inputs, initial_state=state)
         for zero in (False, True):
             layer = make_layer(
                 cell, return_sequences=True, return_state=True, zero_output_for_mask=zero
             )
             outputs, last = layer(inputs, initial_state=state, mask=mask)
-            unmasked, _ = layer(inputs, initial_state=state)
             for b, length in enumerate(lengths):
                 real = unmasked[b, :length]
                 np.testing.assert_array_equal(outputs[b, :length], real)

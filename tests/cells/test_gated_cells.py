@@ -117,8 +117,12 @@ def test_parameter_count_by_formula(rng, kind, i, d, use_layer_norm):
 
 
 @pytest.mark.parametrize(
-    ("kind", "use_layer_norm"),
-    [(kind, norm) for kind in CELLS for norm in (True, False) if CELLS[kind][2][3] or not norm],
+    ("kind", "use_layer_norm"),  # each cell with and without norms, and each of its other switches
+    [
+        *(("gru", True), ("gru with bias", False), ("gru, early reset", False)),
+        *((kind, norm) for kind in ("lgru", "tgru") for norm in (True, False)),
+        *(("lau", True), ("lau, no bias", False)),
+    ],
 )
 def test_contract(kind, use_layer_norm):
     check_rnn_cell_contract(

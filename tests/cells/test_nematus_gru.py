@@ -8,9 +8,10 @@ from dtmt_tf.cells import NematusGRUCell
 from tests.cells.contract import UNITS, check_rnn_cell_contract
 
 
-@pytest.mark.parametrize("use_layer_norm", [True, False])
-@pytest.mark.parametrize("bias_on_state", [True, False])
-@pytest.mark.parametrize("reads_input", [True, False])
+@pytest.mark.parametrize(  # each two switches in all their ways
+    ("use_layer_norm", "bias_on_state", "reads_input"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, True)],
+)
 def test_contract(use_layer_norm, bias_on_state, reads_input):
     def count(i, d):
         sides = 1 + reads_input

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -30,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -165,7 +166,7 @@ class Found:
     """What came of one command.
 
     Args:
-        calls: How many calls each error could befall.
+        calls: How many calls each error could befall, as far as that is known.
         tried: How many of them failed, by error.
         codes: How the command ended, by error and code.
         wrong: What should not have been: error, call and what.
@@ -239,13 +240,18 @@ def sound(folder: Path) -> set[str]:
     return found
 
 
+def is_beyond(end: Ended, fault: Fault) -> bool:
+    """Whether a command ended before the call that was to fail."""
+    return 0 <= end.calls < fault.number
+
+
 def check(name: str, before: Path, folder: Path, fault: Fault, expected: Any) -> tuple[Ended, str]:
     """Runs a command with a fault, then without; returns how it ended, and what is wrong."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(before, folder, symlinks=True)
     had = sound(folder)
     first = ended(name, folder, fault)
-    if not 0 < fault.number <= (first.calls if first.calls >= 0 else fault.number):
+    if is_beyond(first, fault):
         return first, ""
     if first.code not in (0, 2, -9):
         return first, f"exit code {first.code}: {first.said[-600:]}"
@@ -314,16 +320,20 @@ def crash(
             raise RuntimeError(f"{name}: {plain.said}")
         expected = COMMANDS[name].result(folder)
         for error in errors:
-            shutil.rmtree(folder)
-            shutil.copytree(starts[name], folder, symlinks=True)
+            numbers: Iterable[int] = itertools.count(1)
             if log:
+                shutil.rmtree(folder)
+                shutil.copytree(starts[name], folder, symlinks=True)
                 os.truncate(log, 0)
-            seen.calls[error] = ended(name, folder, Fault(error)).calls
-            tried = list(range(1, seen.calls[error] + 1))
-            if log:
-                tried = ends_of_rows(log.read_text("utf-8").splitlines())
-            for number in tried[first - 1 :: step][:most]:
-                end, wrong = check(name, starts[name], folder, Fault(error, number), expected)
+                seen.calls[error] = ended(name, folder, Fault(error)).calls
+                numbers = ends_of_rows(log.read_text("utf-8").splitlines())
+            last = first - 1 + step * most
+            for number in itertools.islice(numbers, first - 1, last, step):
+                fault = Fault(error, number)
+                end, wrong = check(name, starts[name], folder, fault, expected)
+                if is_beyond(end, fault):
+                    seen.calls[error] = end.calls
+                    break
                 seen.tried[error] += 1
                 seen.codes[f"{error} {end.code}"] += 1
                 if wrong:
@@ -337,7 +347,8 @@ def crash(
 def summary(name: str, found: Found) -> str:
     """Returns a line about a command."""
     tried = ", ".join(
-        f"{error} {found.tried[error]} of {calls}" for error, calls in found.calls.items()
+        f"{error} {count}" + (f" of {found.calls[error]}" if error in found.calls else "")
+        for error, count in found.tried.items()
     )
     codes = ", ".join(f"{key}: {count}" for key, count in sorted(found.codes.items()))
     return f"{name:<10} {tried}; ended {codes}; {len(found.wrong)} wrong"

@@ -75,7 +75,7 @@ def left_wrong(folder: Path, had: set[str]) -> list[str]:
         except ValueError as error:
             wrong.append(f"{path.relative_to(folder)}: {error}")
     for path in folder.glob("models/custom/*/train/checkpoints/step-*.npz"):
-        if path.relative_to(folder).as_posix() not in sound(folder):
+        if path.relative_to(folder).as_posix() not in now:
             wrong.append(f"{path.name} is not sound")
     for version in folder.glob("models/custom/*/[0-9]*"):
         wrong += [f"{version.name}: {text}" for text in faulty(version)]

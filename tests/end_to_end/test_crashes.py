@@ -26,6 +26,7 @@ def test_what_fails_loses_nothing_and_the_same_command_ends_well(tmp_path):
     result = subprocess.run(
         [sys.executable, "-m", "tests.end_to_end.crashes", *options],
         cwd=ROOT,
+        env=faults.environment(),
         capture_output=True,
         text=True,
         timeout=LONG,

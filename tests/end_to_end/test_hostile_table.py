@@ -229,9 +229,15 @@ def words(shop, server):
     return lambda command: [fill(word) for word in shlex.split(command)]
 
 
+@pytest.fixture(scope="module")
+def left(shop):
+    """What the last row left: a list of one state."""
+    return [state(shop)]
+
+
 @pytest.mark.parametrize(("command", "code", "pieces"), TABLE)
 def test_a_hostile_command_line_does_no_harm(
-    shop, words, monkeypatch, capsys, caplog, command, code, pieces
+    shop, left, words, monkeypatch, capsys, caplog, command, code, pieces
 ):
     command, _, source = command.partition(" < ")
     name, *arguments = words(command)
@@ -242,7 +248,6 @@ def test_a_hostile_command_line_does_no_harm(
     monkeypatch.setattr(session, "Trainer", None)  # nothing here is to be trained
     monkeypatch.delenv("TF_CONFIG", raising=False)
     monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
-    before = state(shop)
     with pytest.raises(SystemExit) as end:
         if name == "dtmt":
             monkeypatch.setattr(sys, "argv", ["/usr/bin/dtmt", *arguments])
@@ -250,13 +255,13 @@ def test_a_hostile_command_line_does_no_harm(
         script = str(ROOT / "pipelines" / f"{name}.py")
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         runpy.run_path(script, run_name="__main__")
+    before, left[0] = left[0], state(shop)
     told = "".join(capsys.readouterr()) + caplog.text
     assert end.value.code == code, told
     assert "Traceback" not in told
     for piece in pieces:
         assert piece in told
-    after = state(shop)
-    assert {path: after.get(path) for path in before} == before
+    assert {path: left[0].get(path) for path in before} == before
 
 
 def test_the_table_is_long_enough():

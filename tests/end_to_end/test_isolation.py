@@ -18,6 +18,7 @@ def test_commands_at_once_mix_and_lose_nothing():
     result = subprocess.run(
         [sys.executable, "-m", "tests.end_to_end.isolation", "--pairs", "2", "--seed", "2764"],
         cwd=ROOT,
+        env=faults.environment(),
         capture_output=True,
         text=True,
         timeout=LONG,

@@ -1,10 +1,9 @@
 """Parameters of the twenty systems in Tables 1 to 4 of Miceli Barone et al. (2017)."""
 
 import pytest
-import tensorflow as tf
 
-from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import MODELS
+from tests.models.test_parameter_counts import total
 
 # In millions as printed, and without what depends on the vocabulary: 512 (V_s + V_t) + V_t.
 ROWS = {
@@ -36,11 +35,8 @@ VOCABULARY = (64_192_688, 64_202_030)  # the paper's is within these: then each 
 @pytest.mark.parametrize("name", ROWS)
 def test_counts_of_the_paper(name):
     printed, expected = ROWS[name]
-    with tf.Graph().as_default():
-        model = MODELS[f"rnn_{name}"].build(WORDS_S, WORDS_T, TrainingConfig())
-    counts = model.parameter_counts()
-    assert model.count_params() == sum(counts.values())
-    assert model.count_params() - 512 * (WORDS_S + WORDS_T) - WORDS_T == expected
+    count = total(MODELS[f"rnn_{name}"], WORDS_S, WORDS_T)
+    assert count - 512 * (WORDS_S + WORDS_T) - WORDS_T == expected
     for vocabulary in VOCABULARY:
         assert round((expected + vocabulary) / 1e6, 1) == printed
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import shutil
 
@@ -15,7 +16,7 @@ from dtmt_tf.runs import Run, Session
 from dtmt_tf.runs.session import other_batches
 from dtmt_tf.runs.weights import best_weights, check_beginning, check_source, take_weights
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training import make_strategy
+from dtmt_tf.training import Trainer, make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
 
 
@@ -67,8 +68,9 @@ def test_a_model_that_shares_nothing_is_refused(source):
         take_weights(model, source)
 
 
-def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
+def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog, monkeypatch):
     caplog.set_level("INFO")
+    monkeypatch.setattr(Trainer, "rehearse", lambda trainer: None)
     settings = ("training.max_steps=1", "training.validation_steps=1", "data.source_vocab_size=40")
     strategy = make_strategy(False, ["CPU:0"])
     run = beginner(source, "tuned", *settings)
@@ -78,11 +80,11 @@ def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog):
     recorded = json.loads((run.work / "experiment.json").read_text())
     assert recorded["settings"]["data"]["source_vocab_size"] == source.vocabulary.source.size != 40
     assert recorded["origins"]["data.source_vocab_size"] == "sized: that of --init-from older"
+    weights, _ = best_weights(source)
+    for path, value in run.newest().weights.items():  # an update moves none by more than the rate
+        np.testing.assert_allclose(value, weights[path], rtol=0, atol=2e-3)
     first, *_ = run.newest().history
-    fresh = dataclasses.replace(run.experiment)
-    anew = Run(fresh, run.folder.parent / "anew", run.data_dir, run.cache_dir)
-    assert Session(anew, strategy).train().exit_code == 0
-    assert first["loss"] < anew.newest().history[0]["loss"] - 1
+    assert first["cross_entropy"] < math.log(source.vocabulary.target.size) - 1  # of a fresh model
     noted = json.loads((run.work / "experiment.json").read_text())["init_from"]
     assert noted == {"run": "custom/older"}
 

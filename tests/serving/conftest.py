@@ -1,4 +1,4 @@
-"""A translator with random weights and a toy, served once for all tests of this folder."""
+"""A translator with random weights and two toys, served once for all tests of this folder."""
 
 import shutil
 
@@ -18,9 +18,18 @@ from tests.serving.running import running_server
 from tests.serving.toy import save_toy
 
 
+class Shouter(tf.Module):
+    """A model that translates and has no other signature."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def translate(self, text):
+        """Gives the text in capitals."""
+        return {"translation": tf.strings.upper(text, "utf-8")}
+
+
 @pytest.fixture(scope="session")
 def served_models(tmp_path_factory):
-    """Folders with versions, by name: `translator`, whose newest version is 2, and `toy`."""
+    """Folders by name: `translator`, whose newest version is 2, `toy`, and `shouter`."""
     folder = tmp_path_factory.mktemp("served")
     vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=40))
     size = vocabulary.source.size
@@ -36,13 +45,19 @@ def served_models(tmp_path_factory):
     (translator / "1").mkdir()  # older, so a server does not even look at it
     shutil.copytree(translator / "2", translator / "refused-3")
     save_toy(folder / "toy")
-    return {"translator": translator, "toy": folder / "toy"}
+    shouter = Shouter()
+    tf.saved_model.save(
+        shouter,
+        str(folder / "shouter" / "1"),
+        signatures={"serving_default": shouter.translate},
+    )
+    return {"translator": translator, "toy": folder / "toy", "shouter": folder / "shouter"}
 
 
 @pytest.fixture(scope="session")
 def server(served_models):
     """The server without batching."""
-    with running_server(served_models, "--cors") as running:
+    with running_server(served_models, "--timeout=120", "--cors") as running:
         yield running
 
 

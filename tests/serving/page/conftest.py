@@ -8,21 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 import requests
-import tensorflow as tf
 
-from tests.serving.running import ROOT, running_server
+from tests.serving.running import ROOT
 
 PAGE = ROOT / "pipelines" / "serving" / "page"
 TEXT = "two dogs run in the grass"
-
-
-class Shouter(tf.Module):
-    """A model that translates and has no other signature."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    def translate(self, text):
-        """Gives the text in capitals."""
-        return {"translation": tf.strings.upper(text, "utf-8")}
 
 
 class SilentFiles(SimpleHTTPRequestHandler):
@@ -30,17 +20,6 @@ class SilentFiles(SimpleHTTPRequestHandler):
 
     def log_message(self, *unused):
         """Says nothing."""
-
-
-@pytest.fixture(scope="session")
-def models(served_models, tmp_path_factory):
-    """`translator`, with all signatures, and `shouter`, with one."""
-    folder = tmp_path_factory.mktemp("shouter")
-    shouter = Shouter()
-    tf.saved_model.save(
-        shouter, str(folder / "1"), signatures={"serving_default": shouter.translate}
-    )
-    return {"translator": served_models["translator"], "shouter": folder}
 
 
 @pytest.fixture(scope="session")
@@ -52,14 +31,13 @@ def client():
 
 
 @pytest.fixture(scope="session")
-def server(models, client):
+def server(server, client):
     """The server's REST address; its first answers, which take long, are given."""
-    with running_server(models, "--timeout=120", "--cors") as running:
-        for signature in ("serving_default", "translate_nbest", "align", "info"):
-            body = {"signature_name": signature, "instances": [TEXT]}
-            url = f"{running.rest}/v1/models/translator:predict"
-            client.post(url, json=body, timeout=1800).raise_for_status()
-        yield running.rest
+    for signature in ("serving_default", "translate_nbest", "align", "info"):
+        body = {"signature_name": signature, "instances": [TEXT]}
+        url = f"{server.rest}/v1/models/translator:predict"
+        client.post(url, json=body, timeout=1800).raise_for_status()
+    return server.rest
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def test_control_and_enter_asks_at_once_and_anew(visit):
     expect(page.locator("#translation p")).to_have_count(0)
 
 
-def test_a_server_that_goes_is_told_and_its_return_is_noticed(visit, models):
+def test_a_server_that_goes_is_told_and_its_return_is_noticed(visit, served_models):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -89,7 +89,7 @@ def test_a_server_that_goes_is_told_and_its_return_is_noticed(visit, models):
     expect(trouble).to_contain_text(f"{address} can not be reached.")
     expect(trouble).to_contain_text("Start the server")
     page.locator("#source").fill(TEXT)
-    shouter = {"shouter": models["shouter"]}
+    shouter = {"shouter": served_models["shouter"]}
     with running_server(shouter, f"--rest-port={port}", "--cors"):
         settled(page)  # without a click
         assert shown(page) == [TEXT.upper()]
