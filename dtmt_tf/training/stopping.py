@@ -64,9 +64,11 @@ class Stop:
         self.exit_code = 0
         self._end = math.inf
         self._former: dict[int, Any] = {}
+        self._shown: list[int] = []
 
     def __enter__(self) -> Stop:
         self._end = time.monotonic() + self.max_seconds
+        self._shown = _shown()
         for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._hear)
@@ -84,7 +86,7 @@ class Stop:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            _leave_terminal()
+            _discard(self._shown)
         if self.exit_code:
             raise KeyboardInterrupt
         self.exit_code = 128 + number
@@ -92,12 +94,17 @@ class Stop:
             os.write(2, SAVING.encode())  # not by Python's stream, which may be in use
 
 
-def _leave_terminal() -> None:
+def _shown() -> list[int]:
+    """Returns the descriptors of output to a terminal, which tells so while it is there alone."""
+    streams = sys.__stdout__, sys.__stderr__
+    return [each.fileno() for each in streams if each and not each.closed and each.isatty()]
+
+
+def _discard(descriptors: Sequence[int]) -> None:
     """Discards output for a terminal that is gone, where writing would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is not None and not stream.closed and stream.isatty():
-            os.dup2(nowhere, stream.fileno())
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 

@@ -162,8 +162,8 @@ def _comparison(
     part = runs[0][seeds[0]]["part"]
     scores = [[run[seed]["scores"][part]["bleu"] for seed in seeds] for run in runs]
     changes = [after - before for before, after in zip(*scores, strict=True)]
-    baseline, system = (_added([run[seed] for seed in seeds]) for run in runs)
-    p_value = _p_value(baseline.shape, baseline.tobytes(), system.tobytes())
+    first, second = (_added([run[seed] for seed in seeds]) for run in runs)
+    p_value = _p_value(first.shape, first.tobytes(), second.tobytes())
     return (
         ", ".join(f"{change:+.2f}" for change in changes),
         f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",

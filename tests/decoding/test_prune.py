@@ -13,6 +13,12 @@ from tests.cells.twin import randomise
 from tests.decoding.automaton import EOS, Automaton, mixed_batch, n_best
 
 FAR = 1e6  # nats; nothing is dropped
+TABLE = {  # the second word is log 4 = 1.39 below the first, and leads to the best translation
+    (): [0.0, 0.0, 0.8, 0.2],
+    (2,): [0.0, 0.1, 0.9, 0.0],
+    (3,): [0.0, 1.0, 0.0, 0.0],
+    (2, 2): [0.0, 0.01, 0.99, 0.0],
+}
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
 
 
@@ -38,14 +44,20 @@ def test_a_threshold_that_nothing_reaches_changes_nothing(beam, vocab):
 
 
 def test_a_hypothesis_below_the_threshold_is_dropped_and_stepped_no_more():
-    """The second word is log 4 = 1.39 below the first, and leads to the best translation."""
-    table = {(): [0.0, 0.0, 0.8, 0.2], (2,): [0.0, 0.1, 0.9, 0.0], (3,): [0.0, 1.0, 0.0, 0.0]}
     for prune, best, alive in ((1.5, (3, EOS), 2), (1.2, (2, EOS), 1)):
-        language = Automaton.scripted(table | {(2, 2): [0.0, 0.01, 0.99, 0.0]}, 4)
+        language = Automaton.scripted(TABLE, 4)
         found = n_best(search(language, [0], [0], [3], 2, prune), 0)
         assert found[0][0] == best
         shapes = [ids for ids, *_ in language.seen]
         assert shapes[:2] == [(1, 1), (alive, 1)]
+
+
+def test_the_setting_reaches_the_search():
+    for prune, best in ((1.5, (3, EOS)), (1.2, (2, EOS)), (0.0, (3, EOS))):
+        language = Automaton.scripted(TABLE, 4)
+        decoding = DecodingConfig(beam_size=2, extra_length=1, prune=prune)
+        find = make_search(lambda ids: language.state([0], [0]), language.step, decoding, EOS)  # noqa: B023
+        assert n_best(find(tf.constant([[2, EOS]])), 0)[0][0] == best
 
 
 def test_the_threshold_is_each_sentences_own():

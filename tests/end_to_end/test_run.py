@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.runs import Run, best_model, translate_function
@@ -94,17 +95,16 @@ def test_evaluate_scores_a_run_and_compares_files(workshop, here, tmp_path):
 
 def test_several_test_sets_have_a_mean(workshop, here, tmp_path):
     out = tmp_path / "scores.json"
+    copy = shutil.copytree(workshop.run_folder, tmp_path / "digits")  # whose test.txt changes
     both = ["--split", "validation", "test", "--json", out]
-    result = here("evaluate", *workshop.arguments, *both, "--set", "decoding.beam_size=1")
+    result = here("evaluate", copy, *both, "--set", "decoding.beam_size=1")
     assert result.returncode == 0, result.stderr
     written = json.loads(out.read_text())
     assert [one["name"] for one in written["sets"]] == ["validation", "test"]
     bleu = [one["scores"]["bleu"] for one in written["sets"]]
-    assert bleu[0] != bleu[1] and written["mean_bleu"] == {str(workshop.run_folder): sum(bleu) / 2}
-    assert (
-        f"mean BLEU of 2 test sets\n  {sum(bleu) / 2:.2f}  {workshop.run_folder}" in result.stdout
-    )
-    good, target = workshop.run_folder / "train" / "test.txt", workshop.folder / "test.target"
+    assert bleu[0] != bleu[1] and written["mean_bleu"] == {str(copy): sum(bleu) / 2}
+    assert f"mean BLEU of 2 test sets\n  {sum(bleu) / 2:.2f}  {copy}" in result.stdout
+    good, target = copy / "train" / "test.txt", workshop.folder / "test.target"
     bad = tmp_path / "bad.txt"
     bad.write_text(good.read_text().upper())
     sets = [*("--references", target, bad, "--hypotheses", bad, good),

@@ -27,7 +27,7 @@ MODELS = {
     "transformer": TransformerConfig(**WIDTHS, **LAYERS),
     "recurrence": RecurrenceTransformerConfig(**WIDTHS, **LAYERS, recurrence_steps=3),
 }
-PLACES = {"embedding": 0.1, "candidate": 0.2, "output": 0.3}
+PLACES = {"embedding": 0.1, "candidate": 0.2, "output": 0.3, "word": 0.4}
 LEAST = 1e-3  # far above rounding
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -45,6 +45,7 @@ def test_every_layer_that_drops_has_the_rate_of_its_place(name):
     for layer in model._flatten_layers():
         if isinstance(layer, TokenEmbedding):
             found["embedding"].add(layer.dropout_rate)
+            found["word"].add(layer.word_dropout_rate)
         elif isinstance(layer, ResidualNorm):
             found["candidate"].add(layer.dropout_rate)
         elif isinstance(layer, GatedCell | NematusGRUCell) and name != "recurrence":

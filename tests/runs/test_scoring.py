@@ -75,6 +75,21 @@ def test_the_tokenizer_is_that_of_the_language_translated_into(tmp_path, task, s
     assert scores.reference_length == {"zh": 3, "char": 5}.get(tokenizer, 2)
 
 
+@pytest.mark.parametrize(
+    ("settings", "case", "exact"),
+    [
+        ([], "mixed", None),
+        (["evaluation.lowercase=true"], "lc", None),
+        (["evaluation.exact_match=true"], "mixed", 50),
+    ],
+)
+def test_case_and_exact_matches_count_where_the_settings_say_so(settings, case, exact, tmp_path):
+    lines = ["a b c d e", "1"], ["A B C D E", "1"]
+    scores = score(run_of("custom", tmp_path, *settings), *lines)
+    assert f"|case:{case}|" in scores.bleu_signature and scores.exact_match == exact
+    assert (scores.bleu > 99) is (case == "lc")
+
+
 def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
     model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
     (corpus / "words.tsv").write_text("one\teins\n")

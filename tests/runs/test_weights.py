@@ -5,10 +5,12 @@ import json
 import math
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve, with_overrides
 from dtmt_tf.models import MODELS
@@ -16,8 +18,9 @@ from dtmt_tf.runs import Run, Session
 from dtmt_tf.runs.session import other_batches
 from dtmt_tf.runs.weights import best_weights, check_beginning, check_source, take_weights
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training import Trainer, make_strategy
+from dtmt_tf.training import CheckpointFolder, Trainer, make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
+from tests.training.test_checkpoint import checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,34 @@ def test_what_matches_is_taken_and_the_rest_is_named(source):
         expected = before[variable.path] if variable.path in new else weights[variable.path]
         np.testing.assert_array_equal(variable.numpy(), expected)
     assert len(model.trainable_variables) - len(new) == len(weights)
+
+
+@pytest.mark.parametrize(
+    ("average", "count", "bleus", "steps"),
+    [
+        ("best", 1, [4.0, 9.0, 3.0], [20]),
+        ("best", 2, [4.0, 9.0, 3.0], [10, 20]),
+        ("last", 1, [4.0, 9.0, 3.0], [30]),
+        ("last", 2, [4.0, 9.0, 3.0], [20, 30]),
+        ("none", 1, [4.0, 9.0, 3.0], [37]),
+        ("best", 1, [], [37]),  # none has been validated
+        ("last", 1, [], [37]),
+    ],
+)
+def test_the_weights_that_count_are_those_that_the_setting_names(
+    average, count, bleus, steps, tmp_path
+):
+    folder = CheckpointFolder(tmp_path, keep_last=5, keep_best=5)
+    for k, step in enumerate([10, 20, 30, 37], start=1):  # the last was made by a signal
+        folder.save(checkpoint(step, bleus[:k], step))
+    training = TrainingConfig(average=average, average_count=count)
+    experiment = SimpleNamespace(training=training)
+    run = SimpleNamespace(
+        vocabulary=None, experiment=experiment, newest=folder.newest, checkpoints=folder
+    )
+    weights, found = best_weights(run)
+    assert found == steps
+    np.testing.assert_array_equal(weights["a/kernel"], np.full((2, 3), np.mean(steps)))
 
 
 def test_a_model_of_another_kind_takes_what_has_the_same_name(source):

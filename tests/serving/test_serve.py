@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import signal
 import socket
 import threading
 import time
 from http.client import HTTPConnection
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -71,6 +73,47 @@ def test_mistakes_are_told(runs, arguments, words, monkeypatch):
     monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
     with pytest.raises(UserError, match=words):
         serve.command([each.format(runs=runs) for each in arguments])
+
+
+def test_it_looks_for_newer_versions_until_it_is_stopped(runs, monkeypatch, capsys):
+    told = []
+
+    class NotedModels(list):
+        def __init__(self, folders, batching):
+            super().__init__(SimpleNamespace(name=n, folder=f) for n, f in folders.items())
+            told.append(batching)
+
+        def refresh(self):
+            told.append("refresh")
+
+    class NotedServer:
+        rest_port, grpc_port = 11, 12
+
+        def __init__(self, models, *options):
+            told.append(options)
+
+        def stop(self, seconds):
+            told.append(("stop", seconds))
+
+    def sleep(seconds):
+        told.append(seconds)
+        if told.count(seconds) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(startup, "start_tensorflow", lambda: None)
+    monkeypatch.setattr("dtmt_tf.server.Models", NotedModels)
+    monkeypatch.setattr("dtmt_tf.server.Server", NotedServer)
+    monkeypatch.setattr(serve, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(signal, "signal", lambda *heard: told.append(heard))
+    options = "--rest-port=1 --grpc-port=2 --timeout=3 --cors --batch-sizes 4 1"
+    assert serve.command([str(runs / "task" / "demo"), *options.split()]) == 0
+    assert told == [
+        *(Batching([1, 4], 0.005), (1, 2, 3.0, True)),
+        (signal.SIGTERM, signal.default_int_handler),
+        *(1.0, "refresh", 1.0, "refresh", 1.0),
+        ("stop", 10.0),
+    ]
+    assert "REST: http://127.0.0.1:11    gRPC: 127.0.0.1:12\n" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -214,34 +257,51 @@ def test_pages_may_ask_only_if_they_are_let(batching_server):
     assert answer.ok and "Access-Control-Allow-Origin" not in answer.headers
 
 
-def test_a_server_that_is_stopped_answers_what_it_has_begun(toy):
-    models = Models({"toy": toy})
+@pytest.fixture
+def counting(toy):
+    """A server, codes of its answers, and what asks it to count so far, begun in a thread."""
+    models, codes = Models({"toy": toy}), []
+    text = {"text": np.array([b"1"], object)}
+    models.find("toy").predict("count", text, (), 1800)  # its first run can take long
     server = Server(models, 0, 0)
-    model, codes = models.find("toy"), {}
-    predict = model.predict
 
-    def held(signature, inputs, *rest):
-        """Waits, for one of the requests, until the server takes no more."""
-        while inputs["text"][0] == b"7" and not server._rest.stopping:
-            time.sleep(0.001)
-        return predict(signature, inputs, *rest)
-
-    def ask(end):
+    def post(end):
         with requests.Session() as session:
             session.trust_env = False
             url = f"http://127.0.0.1:{server.rest_port}/v1/models/toy:predict"
             body = {"signature_name": "count", "inputs": [str(end)]}
-            codes[end] = session.post(url, json=body, timeout=1800).status_code
+            codes.append(session.post(url, json=body, timeout=1800).status_code)
 
-    model.predict = held
-    threads = [threading.Thread(target=ask, args=(end,)) for end in (7, 10**15)]
-    for thread in threads:
+    def begin(end):
+        thread = threading.Thread(target=post, args=(end,))
         thread.start()
-    while server._rest.in_flight < 2:
-        time.sleep(0.001)
-    server.stop(1.0)
-    for thread in threads:
-        thread.join()
-    assert codes == {7: 200, 10**15: 499}  # the other one would take for ever: it is given up
+        while not server._rest.in_flight:
+            time.sleep(0.001)
+        return thread
+
+    return SimpleNamespace(server=server, codes=codes, post=post, begin=begin)
+
+
+def test_a_server_that_is_stopped_answers_what_it_has_begun(counting, monkeypatch):
+    predict = ServedModel.predict
+
+    def held(*arguments):
+        """Waits until the server takes no more."""
+        while not counting.server._rest.stopping:
+            time.sleep(0.001)
+        return predict(*arguments)
+
+    monkeypatch.setattr(ServedModel, "predict", held)
+    request = counting.begin(7)
+    counting.server.stop(1800)
+    request.join()
+    assert counting.codes == [200]
     with pytest.raises(requests.ConnectionError):
-        ask(1)
+        counting.post(7)
+
+
+def test_a_server_that_is_stopped_gives_up_what_takes_too_long(counting):
+    request = counting.begin(10**15)
+    counting.server.stop(0.1)
+    request.join()
+    assert counting.codes == [499]

@@ -373,6 +373,13 @@ def test_sampling_cuts_words_anew_and_spells_the_same(plain):
         assert texts[0] == texts[1]
 
 
+def test_each_side_of_a_vocabulary_is_sampled_by_its_own_model(models):
+    sides = models["plain"], models["split digits"]
+    assert Vocabulary(*sides).samplers(0.0) is None
+    for sample, subwords in zip(Vocabulary(*sides).samplers(0.3), sides, strict=True):
+        assert sample(LINES, 1) == subwords.sample(LINES, seed=1, dropout_rate=0.3)
+
+
 def test_sampling_depends_on_the_seed_alone(plain):
     first = plain.sample(LINES[:60], seed=1, dropout_rate=0.3)
     assert plain.sample(LINES[:60], seed=2, dropout_rate=0.3) != first

@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -114,20 +116,25 @@ def test_workers_share_out_the_rows_of_a_batch():
 
 
 def test_updates_are_the_twins_clipped_adam():
+    adam = {"adam_beta_1": 0.8, "adam_beta_2": 0.95, "adam_epsilon": 1e-4}
+    training = dataclasses.replace(PLAIN, **adam)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
-        model = DTMT.build(40, 40, PLAIN)
-    step = TrainingStep(model, PLAIN, strategy)
+        model = DTMT.build(40, 40, training)
+    step = TrainingStep(model, training, strategy)
     weights = [variable.numpy().astype(float) for variable in model.trainable_variables]
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
     for t, (source, target) in enumerate(batches(), start=1):
         gradients = [g.numpy() for g in forced_gradients(model, source, target)]
         clipped, norm = ref.clip_by_global_norm(gradients, CLIPPING)
+        log_probs = ref.log_softmax(model(source, target).numpy().astype(float))
+        plain = -np.take_along_axis(log_probs, target[..., None], axis=-1)[target != 0].mean()
         update = step(source, target)
+        assert float(update.cross_entropy) == pytest.approx(plain, rel=1e-5)
         assert float(np.linalg.norm(update.gradient_norms)) == pytest.approx(norm, rel=1e-4)
         for k, gradient in enumerate(clipped):
             weights[k], *moments[k] = ref.adam_step(
-                weights[k], gradient, *moments[k], t, 1e-3, epsilon=PLAIN.adam_epsilon
+                *(weights[k], gradient, *moments[k], t, 1e-3), *adam.values()
             )
     for weight, variable in zip(weights, model.trainable_variables, strict=True):
         np.testing.assert_allclose(variable.numpy(), weight, atol=2e-6)
@@ -195,6 +202,8 @@ def test_r_drop_without_dropout_changes_nothing():
     for update, other in zip(updates, again, strict=True):
         assert float(other.tokens) == float(update.tokens)
         assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-6)
+        same = pytest.approx(float(update.cross_entropy), abs=1e-6)
+        assert float(other.cross_entropy) == same
 
 
 class AsItIs:
@@ -230,6 +239,57 @@ def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     added = (float(update.loss) - float(alone.loss)) * float(update.tokens)
     assert added == pytest.approx(expected, rel=1e-3)
     assert float(update.cross_entropy) == pytest.approx(float(alone.cross_entropy), abs=1e-6)
+
+
+class OneWeight:
+    """A model that notes the seeds of its dropout."""
+
+    def __init__(self):
+        self.bias = keras.Variable(np.zeros(40, "float32"))
+        self.trainable_variables = [self.bias]
+        self.seen = []
+
+    def features(self, source_ids, target_ids, training, seeds):
+        self.seen.append(tuple(int(part) for part in seeds.base))
+        return tf.zeros([*target_ids.shape, 40])
+
+    def readout(self, features, training, seeds):
+        return features + self.bias
+
+
+def test_masks_depend_on_the_seed_and_on_the_number_of_the_slice(monkeypatch):
+    monkeypatch.setattr(tf, "function", AsItIs)
+    seen = []
+    for seed in (3, 4):
+        training = dataclasses.replace(PLAIN, seed=seed, accumulation_steps=2)
+        strategy = make_strategy(multiworker=False, devices=["CPU:0"])
+        with strategy.scope():
+            model = OneWeight()
+        step = TrainingStep(model, training, strategy)
+        for batch in itertools.islice(batches(), 2):
+            step(*batch)
+        seen += model.seen
+    assert seen == [(seed, 2 * update + k) for seed in (3, 4) for update in (0, 1) for k in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("features", "devices", "expected"),
+    [
+        ("flags : avx512f avx512_bf16", [], True),
+        ("flags : avx512f", [], False),
+        ("flags : avx512f", ["GPU:0"], True),
+        (None, [], True),  # a system that does not tell
+    ],
+)
+def test_a_processor_without_bfloat16_is_known_by_its_flags(
+    features, devices, expected, tmp_path, monkeypatch
+):
+    told = tmp_path / "cpuinfo"
+    if features:
+        told.write_text(features)
+    monkeypatch.setattr(step_module, "Path", {"/proc/cpuinfo": told}.get)
+    monkeypatch.setattr(tf.config, "list_physical_devices", {"GPU": devices}.get)
+    assert step_module.multiplies_bfloat16() is expected
 
 
 def test_the_clipping_norm_may_change_between_updates():

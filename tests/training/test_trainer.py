@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from dtmt_tf.training import (
     Limits,
     Validation,
     memory,
+    stopping,
 )
 from dtmt_tf.training.stopping import Stop, clip_norm
 from tests.training.toy_trainer import SHORT, TRAINING, Calls, make_trainer, weights_of
@@ -291,7 +293,7 @@ def test_what_nohup_ignores_stays_ignored():
 
 
 def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
-    training = dataclasses.replace(TRAINING, ema_decay=0.5, max_steps=4, validation_steps=4)
+    training = dataclasses.replace(TRAINING, ema_decay=0.2, max_steps=4, validation_steps=4)
     seen = []
 
     def score():
@@ -299,7 +301,8 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
         return {"bleu": 1.0}
 
     trainer = make_trainer(tmp_path, training, scores=score)
-    weights = [trainer.update.model.trainable_variables[0].numpy()]
+    first = trainer.update.model.trainable_variables[0]
+    weights = [first.numpy()]
     trainer.save = lambda: None
     step = trainer.update.step
     expected, t = weights[0].astype(float), 0
@@ -308,27 +311,31 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
         nonlocal expected, t
         update = type(step).__call__(step, *arguments)
         t += 1
-        kept = min(0.5, (1 + t) / (10 + t))
-        raw = trainer.update.model.trainable_variables[0].numpy()
+        kept = min(0.2, (1 + t) / (10 + t))  # the ramp is below 0.2 at the first update alone
+        raw = first.numpy()
         expected = kept * expected + (1 - kept) * raw
+        average = trainer.update.translating_weights
+        np.testing.assert_allclose(average[first.path], expected, atol=1e-6)
         weights.append(raw)
         return update
 
     trainer.update.step = Calls(step, note)
     trainer.run()
     average = trainer.update.translating_weights
-    first = trainer.update.model.trainable_variables[0]
-    np.testing.assert_allclose(average[first.path], expected, atol=1e-6)
     assert seen == [b"".join(average[v.path].tobytes()
                              for v in trainer.update.model.trainable_variables)]  # fmt: skip
     np.testing.assert_array_equal(first.numpy(), weights[-1])  # training goes on with its own
 
 
-def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path):
-    trainer = make_trainer(tmp_path, limits=Limits(max_seconds=0.0))
+@pytest.mark.parametrize(("seconds", "updates"), [(0, 0), (25, 3)])
+def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path, monkeypatch, seconds, updates):
+    trainer = make_trainer(tmp_path, limits=Limits(max_seconds=seconds))
+    losses = trainer.update.losses
+    clock = SimpleNamespace(monotonic=lambda: 1000 + 10 * len(losses))  # 10 s an update
+    monkeypatch.setattr(stopping, "time", clock)
     outcome = trainer.run()
-    assert (outcome.step, outcome.exit_code) == (0, OUT_OF_TIME)
-    assert trainer.checkpoints.steps() == [0]
+    assert (outcome.step, outcome.exit_code) == (updates, OUT_OF_TIME)
+    assert trainer.checkpoints.steps()[-1] == updates
 
 
 def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):

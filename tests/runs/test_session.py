@@ -1,0 +1,59 @@
+"""What a session does before it trains, and the training pairs that it trains on."""
+
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.data.batch import BatchPlan
+from dtmt_tf.runs import Session, session
+from dtmt_tf.training import make_strategy
+from tests.runs.test_scoring import CORPUS, run_of
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """Begins a session of a run with settings, up to where it trains; gives what it asked for."""
+    asked = []
+    kernels = tf.config.experimental
+    monkeypatch.setattr(kernels, "enable_op_determinism", lambda: asked.append("deterministic"))
+    monkeypatch.setattr(Session, "_train", lambda self: asked.append("trained"))
+
+    def begin(*settings):
+        Session(run_of("custom", tmp_path, *settings), make_strategy(False, ["CPU:0"])).train()
+        return asked
+
+    return begin
+
+
+def test_kernels_are_deterministic_where_the_setting_says_so(begun):
+    assert begun() == ["trained"]
+    assert begun("training.deterministic=true") == ["trained", "deterministic", "trained"]
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_bfloat16", "told"),
+    [("bfloat16", False, True), ("bfloat16", True, False), ("float32", False, False)],
+)
+def test_a_processor_that_multiplies_bfloat16_slowly_is_told(
+    precision, has_bfloat16, told, begun, monkeypatch, caplog
+):
+    monkeypatch.setattr(session, "multiplies_bfloat16", lambda: has_bfloat16)
+    begun(f"training.precision={precision}")
+    assert ("training.precision=float32 is faster" in caplog.text) is told
+
+
+def test_dropped_merges_cut_the_pairs_anew_in_each_epoch(tmp_path):
+    texts = {"en": "banana bandana " * 5 + "ban", "de": "otto motto lotto " * 5 + "ton"}
+    for side, text in texts.items():
+        (tmp_path / f"train.{side}").write_text(f"{text}\n")
+    for rate, anew in ((0.0, False), (0.3, True)):
+        sizes = ["data.source_vocab_size=24", f"training.subword_dropout_rate={rate}"]
+        run = run_of("custom", tmp_path, *CORPUS, *sizes)
+        pairs = run.training_set()
+        assert run.shards.with_text is anew
+        plan = BatchPlan.of(run.experiment.data, pairs.lengths, 1, 1)
+        epochs = list(pairs.batches(plan, 0, 2))  # of the only pair
+        languages = run.vocabulary.source, run.vocabulary.target
+        for first, second, text, subwords in zip(*epochs, texts.values(), languages, strict=True):
+            assert (first.numpy().tolist() != second.numpy().tolist()) is anew
+            for ids in (first, second):
+                assert subwords.decode(ids).numpy() == [text.encode()]

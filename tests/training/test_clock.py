@@ -1,0 +1,45 @@
+"""The time of a training is that of its updates alone, over all its sessions."""
+
+import dataclasses
+from types import SimpleNamespace
+
+from dtmt_tf.training import clock
+from tests.training.toy_trainer import TRAINING, Calls, make_trainer
+
+
+def test_the_time_is_that_of_updates_in_all_sessions(tmp_path, monkeypatch):
+    """Each update takes 3 s; validations, checkpoints and what comes before a session, more."""
+    now, tokens = 0.0, 0
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: now))
+    training = dataclasses.replace(
+        TRAINING, max_steps=5, validation_steps=2, checkpoint_minutes=1e-9
+    )
+
+    def later(seconds, function):
+        def call(*arguments):
+            nonlocal now
+            now += seconds
+            return function(*arguments)
+
+        return call
+
+    def count(update):
+        nonlocal tokens
+        tokens += int(update.tokens)
+        return update
+
+    def session(**options):
+        scores = later(100, lambda: {"bleu": 1.0})
+        trainer = make_trainer(tmp_path, training, scores=scores, **options)
+        folder, step = trainer.checkpoints, trainer.update.step
+        folder.save = later(50, folder.save)
+        trainer.update.step = Calls(step, later(3, lambda *batch: count(step(*batch))))
+        trainer.restore()
+        trainer.run = later(1000, trainer.run)
+        outcome = trainer.run()
+        newest = folder.newest()
+        assert (newest.seconds, newest.tokens) == (3 * outcome.step, tokens)
+        return outcome
+
+    assert session(stop_after=3).step == 3
+    assert session().step == 5

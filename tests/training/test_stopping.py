@@ -1,0 +1,32 @@
+"""A training goes on to its checkpoint though the terminal that showed it is closed."""
+
+import math
+import os
+import pty
+import signal
+import sys
+
+from dtmt_tf.training.stopping import Stop
+
+
+def test_what_is_told_to_a_closed_terminal_is_discarded(monkeypatch):
+    screen, end = pty.openpty()
+    with os.fdopen(end, "w") as shown:
+        for stream in ("__stdout__", "__stderr__"):
+            monkeypatch.setattr(sys, stream, shown)
+        with Stop(math.inf) as stop:
+            os.close(screen)
+            os.kill(os.getpid(), signal.SIGHUP)
+            shown.write("Saved.\n")
+            shown.flush()
+    assert stop.exit_code == 128 + signal.SIGHUP == 129
+
+
+def test_what_goes_to_a_file_is_kept_when_a_terminal_is_closed(monkeypatch, tmp_path):
+    with (tmp_path / "log").open("w") as log:
+        monkeypatch.setattr(sys, "__stdout__", log)
+        monkeypatch.setattr(sys, "__stderr__", None)  # as of a process without one
+        with Stop(math.inf):
+            os.kill(os.getpid(), signal.SIGHUP)
+            log.write("Saved.\n")
+    assert (tmp_path / "log").read_text() == "Saved.\n"
