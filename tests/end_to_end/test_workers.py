@@ -56,8 +56,8 @@ run("train", sys.argv[1:])
 
 UNLIKE = """
 import json, os, sys
-from dtmt_tf.runs.validator import RunValidator
 from dtmt_tf.training import Trainer
+from dtmt_tf.runs.validator import RunValidator
 validate, run = RunValidator.validate, Trainer.run
 def validate_otherwise(validator):
     found = validate(validator)

@@ -24,7 +24,8 @@ def pair(folder, tmp_path, monkeypatch):
     def make(*languages):
         members = []
         for name, (source, target) in zip("ab", languages, strict=True):
-            run = Run.open(shutil.copytree(folder / "older", tmp_path / name), None, tmp_path)
+            copy = shutil.copytree(folder / "older", tmp_path / name)
+            run = Run.open(copy, folder.parent, tmp_path / "cache")
             named = f"data.source_language={source}", f"data.target_language={target}"
             run.experiment, _ = with_overrides(run.experiment, {}, named)
             members.append(run)
