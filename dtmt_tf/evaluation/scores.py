@@ -118,10 +118,9 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
     """
     if tokenize != "auto":
         return tokenize
-    base = base_language(language)
-    if has_blanks(language) and base != "ko":
+    if has_blanks(language) and base_language(language) != "ko":
         return "13a"
-    return LANGUAGE_TOKENIZERS.get(base, "char")
+    return LANGUAGE_TOKENIZERS.get(base_language(language), "char")
 
 
 def score_hypotheses(

@@ -43,7 +43,7 @@ class DeepLAUConfig(ModelConfig):
         "none", "what layers above the first add to their state: x or W x", choices=CONNECTIONS
     )
     update_offset: float = setting(
-        0.0, "added to the update gates, a constant; below 0: more of the state stays"
+        0.0, "added to the update gates, a constant; below 0: more state stays"
     )
     initializer_stddev: float = setting(
         0.04, "deviation of the normal first weights; 0.08 suits 256 units", above=0, at_most=100

@@ -51,7 +51,7 @@ class DTMTConfig(ModelConfig):
     )
     update_offset: float = setting(0.0, "what the update gates' offsets start from")
     transition_offset: float = setting(
-        0.0, "added to it in T-GRUs; below 0 transitions start shallow; -3 suits four"
+        0.0, "added to it in T-GRUs; below 0 they start shallow; -3 suits four"
     )
     transition_offset_step: float = setting(0.0, "added once more for each T-GRU before")
     transition_scale: float = setting(

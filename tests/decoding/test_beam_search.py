@@ -129,15 +129,6 @@ def test_search_stops_when_the_worst_finished_beats_the_bound():
     assert language.steps == 1
 
 
-def test_places_that_no_hypothesis_has_finished_in_stay_empty():
-    # A step sure of one sentence: whatever else is alive can no longer beat it, though it may end.
-    table = {(): [0.005, 0.0, 0.005, 0.99], (3,): [0.005, 0.99, 0.005, 0.0]}
-    found = search(Automaton.scripted(table, 4), [0], [0], [9], 4, 0.6)
-    assert found.lengths.numpy()[0].tolist() == [2, 0, 0, 0]
-    ids = found.ids.numpy()[0]
-    assert ids[0, :2].tolist() == [3, EOS] and not ids[1:].any()
-
-
 def test_the_bound_is_that_of_the_longest_hypothesis_allowed():
     # log 0.4 / lp(L) passes log 0.59 at lp 1.737 (alpha 0.6): between L = 10 and 11. Nothing else
     # ends, so a maximum length of 10 stops at once and 11 goes on.
