@@ -42,7 +42,7 @@ class DeepLAUConfig(ModelConfig):
     connection: str = setting(
         "none", "what layers above the first add to their state: x or W x", choices=CONNECTIONS
     )
-    update_offset: float = setting(
+    gate_offset: float = setting(
         0.0, "added to the update gates, a constant; below 0: more state stays"
     )
     initializer_stddev: float = setting(
@@ -62,7 +62,7 @@ class DeepLAU(RecurrentModel):
     """Wang et al. (2017), "Deep Neural Machine Translation with Linear Associative Unit".
 
     arXiv:1705.00861. Cells and softmax have neither norms nor biases, as printed, unless
-    `update_offset` shifts the update gates. Not printed is what the decoder starts from: all its
+    `gate_offset` shifts the update gates. Not printed is what the decoder starts from: all its
     layers start from tanh(W mean + b) of the annotations, as in the program that their attention is
     taken from (dl4mt-tutorial, session 2).
 
@@ -107,7 +107,7 @@ class DeepLAU(RecurrentModel):
                     units,
                     use_layer_norm=False,
                     use_bias=False,
-                    update_offset=config.update_offset,
+                    update_offset=config.gate_offset,
                     dropout_rate=training.candidate_dropout_rate,
                     initializer=initializer,
                     name=f"{name}_{k}",

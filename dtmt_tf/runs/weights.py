@@ -21,7 +21,10 @@ from dtmt_tf.training import load_weights
 logger = logging.getLogger(__name__)
 
 # settings of models that say how weights start, and nothing else
-BEGINNING = "update_offset", "transition_offset", "initializer_range", "initializer_stddev"
+BEGINNING = (
+    *("update_offset", "transition_offset", "transition_offset_step"),
+    *("initializer_range", "initializer_stddev"),
+)
 
 
 def best_model(run: Run) -> tuple[TranslationModel, list[int]]:

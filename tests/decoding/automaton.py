@@ -3,6 +3,8 @@
 A hypothesis is at a node, carried in the search's hidden state; each word leads to another node.
 """
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -126,3 +128,15 @@ def mixed_batch(size, nodes=50):
     """Memories, first nodes and maximum lengths 3 to 8, none in step with another."""
     k = np.arange(size)
     return (k % 6).tolist(), (k * 7 % nodes).tolist(), (3 + k * 5 % 6).tolist()
+
+
+def barring(log_prob_fn, token, before=math.inf):
+    """The same language, without a token where less than so many are there."""
+
+    def log_probs(prefix):
+        found = log_prob_fn(prefix).copy()
+        if len(prefix) < before:
+            found[token] = -math.inf
+        return found
+
+    return log_probs

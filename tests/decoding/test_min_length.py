@@ -1,29 +1,23 @@
 """A translation has at least so many tokens before its end, whichever way it is searched."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import Sampling, make_search, sample
-from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, search
+from tests.decoding.automaton import (
+    EOS,
+    Automaton,
+    assert_same_list,
+    barring,
+    mixed_batch,
+    n_best,
+    search,
+)
 from tests.reference import numpy_dtmt as ref
 
 VOCAB, LEAST = 7, 2
-
-
-def late(log_prob_fn, least):
-    """The same language without an end where less than so many tokens are there."""
-
-    def log_probs(prefix):
-        found = log_prob_fn(prefix).copy()
-        if len(prefix) < least:
-            found[EOS] = -math.inf
-        return found
-
-    return log_probs
 
 
 @pytest.mark.parametrize("options", [{}, {"prune": 1e6}], ids=["plain", "alive alone"])
@@ -34,7 +28,7 @@ def test_lists_are_those_of_a_language_that_can_not_end_before(beam, options):
     found, free = (search(language, *batch, beam, 0.6, min_length=n, **options) for n in (LEAST, 0))
     changed = 0
     for k, (memory, start, max_length) in enumerate(zip(*batch, strict=True)):
-        fn = late(language.function(memory, start), LEAST)
+        fn = barring(language.function(memory, start), EOS, LEAST)
         expected = ref.beam_search(fn, 0, beam, 0.6, VOCAB, EOS, max_len=max_length)
         number = None if expected[0][0][-1] == EOS else 1  # unfinished ones are told in part
         assert_same_list(n_best(found, k)[:number], expected)

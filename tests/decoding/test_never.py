@@ -1,28 +1,23 @@
 """A token that is never written: searches and samples are those of a language without it."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import Sampling, Shortlist, make_search, sample
-from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, search
+from tests.decoding.automaton import (
+    EOS,
+    Automaton,
+    assert_same_list,
+    barring,
+    mixed_batch,
+    n_best,
+    search,
+)
 from tests.reference import numpy_dtmt as ref
 
 VOCAB, NEVER = 7, 2
-
-
-def without(log_prob_fn):
-    """The same language, in which one token has no probability."""
-
-    def log_probs(prefix):
-        found = log_prob_fn(prefix).copy()
-        found[NEVER] = -math.inf
-        return found
-
-    return log_probs
 
 
 @pytest.mark.parametrize("options", [{}, {"prune": 1e6}], ids=["plain", "alive alone"])
@@ -33,7 +28,7 @@ def test_lists_are_those_of_a_language_without_it(beam, options):
     found, free = (search(language, *batch, beam, 0.6, never=k, **options) for k in (NEVER, None))
     assert NEVER in free.ids.numpy() and NEVER not in found.ids.numpy()
     for k, (memory, start, max_length) in enumerate(zip(*batch, strict=True)):
-        fn = without(language.function(memory, start))
+        fn = barring(language.function(memory, start), NEVER)
         expected = ref.beam_search(fn, 0, beam, 0.6, VOCAB, EOS, max_len=max_length)
         number = None if expected[0][0][-1] == EOS else 1  # unfinished ones are told in part
         assert_same_list(n_best(found, k)[:number], expected)

@@ -26,7 +26,7 @@ FORMS = {
     "lau": {"encoder_depth": 3, "decoder_depth": 2},
     "shallow": {"encoder_depth": 1, "decoder_depth": 1},
     "gru": {"cell": "gru", "encoder_depth": 2, "decoder_depth": 2},
-    "offset": {"cell": "gru", "encoder_depth": 2, "decoder_depth": 1, "update_offset": -1.5},
+    "offset": {"cell": "gru", "encoder_depth": 2, "decoder_depth": 1, "gate_offset": -1.5},
     "resnet": {"cell": "gru", "encoder_depth": 4, "decoder_depth": 3, "connection": "residual"},
     "f-f": {"encoder_depth": 3, "decoder_depth": 3, "connection": "fast_forward"},
 }

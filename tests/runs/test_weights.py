@@ -215,7 +215,7 @@ def test_settings_that_the_weights_were_trained_without_are_named(source, caplog
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        ("dtmt_tiny", ["update_offset=-1", "transition_offset=-3", "initializer_range=0.3"]),
+        ("dtmt_tiny", ["update_offset=-1", "transition_offset_step=-3", "initializer_range=0.3"]),
         ("rnn_baseline", ["transition_offset=-3"]),
         ("deep_lau_4_4", ["initializer_stddev=0.08"]),
     ],
@@ -226,6 +226,12 @@ def test_settings_that_only_start_weights_are_no_difference(source, caplog, mode
     assert run.experiment.model != source.experiment.model
     check_source(run)
     assert not caplog.text
+
+
+def test_an_offset_that_stays_is_a_difference(source, caplog):
+    source.experiment = dataclasses.replace(source.experiment, model=MODELS["deep_lau_4_4"])
+    check_source(beginner(source, "other", "model.gate_offset=-3"))
+    assert "It is the same with --set model.gate_offset=0.0" in caplog.text
 
 
 def test_what_is_added_to_a_transformer_is_no_difference_but_its_own_settings_are(source, caplog):
