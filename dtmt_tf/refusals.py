@@ -48,7 +48,8 @@ class Refusals:
         if self.numbers:
             more = len(self.numbers) - MOST_TOLD
             logger.warning(
-                "Beyond the limits of the export, and left empty: lines %s%s.",
+                "Beyond the limits of the export, and left empty: line%s %s%s.",
+                "s" if len(self.numbers) > 1 else "",
                 ", ".join(f"{number:,}" for number in self.numbers[:MOST_TOLD]),
                 f" and {more:,} more" if more > 0 else "",
             )

@@ -274,7 +274,7 @@ def test_what_was_read_with_a_refused_line_is_written_and_gone_on_with(run, tmp_
     with pytest.raises(UserError, match="Line 7: refused for another reason$"):  # none is skipped
         run("--skip-refused", "-o", "out", source=source)
     assert (tmp_path / "out.partial").read_text() == "A\nB\nC\nD\n\nF\n"
-    assert "Beyond the limits of the export, and left empty: lines 5." in caplog.text
+    assert "Beyond the limits of the export, and left empty: line 5." in caplog.text
     run("--skip-refused", "-o", "out", source=source.replace(b"odd", b"g"))
     assert (tmp_path / "out").read_text() == "A\nB\nC\nD\n\nF\nG\n"
 

@@ -143,7 +143,7 @@ def test_lines_before_one_that_is_refused_are_awaited_and_kept(run, protocol, tm
         assert (tmp_path / "target.partial").read_text() == "A\nB\n"
         text, told = run("a\nb\nbad\nd\ne\n", *server, *options, "--skip-refused")
     assert text == "A\nB\n\nD\nE\n" and "2 requests" in told
-    assert "Beyond the limits of the export, and left empty: lines 3." in caplog.text
+    assert "Beyond the limits of the export, and left empty: line 3." in caplog.text
 
 
 def test_what_is_refused_for_another_reason_is_not_skipped(run, protocol):
