@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_lost(shelf, here):
     assert (shelf / "early" / "train" / "experiment.json").read_bytes() == before
     halfway = shutil.copytree(shelf / "early", shelf / "halfway")
     shutil.copy(shelf / "late" / "train" / "experiment.json", halfway / "train")
-    with pytest.raises(UserError, match="halfway has made 160 of 320 updates. Let it end first"):
+    with pytest.raises(UserError, match="halfway has made 320 of 640 updates. Let it end first"):
         unite([late, opened(halfway)], shelf / "more")
     twins = unite([late, early], shelf / "both")
     with pytest.raises(UserError, match="both is an ensemble itself"):

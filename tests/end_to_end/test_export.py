@@ -117,8 +117,8 @@ def test_versions_count_up_and_carry_their_records(workshop, here):
     assert check_servable(version) == []
     assert json.loads((version / "scores.json").read_text())["test"]["bleu"] > 60
     settings = json.loads((version / "experiment.json").read_text())
-    assert settings["settings"]["model"]["units"] == 32
-    assert settings["origins"]["model.units"] == "--set"
+    assert settings["settings"]["model"]["model_dim"] == 32
+    assert settings["origins"]["model.model_dim"] == "--set"
 
 
 def test_a_packed_model_is_had_by_its_name_from_a_catalogue(workshop, here, tmp_path, monkeypatch):

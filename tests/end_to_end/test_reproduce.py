@@ -1,7 +1,10 @@
 """Two rows of the paper's tables on digits: stopped, resumed, recorded, skipped, reported."""
 
+import contextlib
 import dataclasses
+import io
 import json
+import logging
 import re
 import shutil
 import signal
@@ -14,16 +17,18 @@ import pytest
 import tensorflow as tf
 
 import dtmt_tf.runs
+from dtmt_tf import startup
 from dtmt_tf.evaluation import score_hypotheses
-from dtmt_tf.runs import Run, Session
+from dtmt_tf.runs import Run, Session, session
 from dtmt_tf.training import make_strategy
 from pipelines.papers import PAPERS, reproduce
 from pipelines.papers.paper import Row
-from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, run
+from tests.end_to_end.conftest import LONG, ROOT, SETTINGS, numbers
 
 pytestmark = pytest.mark.slow
+SWITCH = "enable_op_determinism"  # would hold for all later tests of this process
 
-UPDATES = 40
+UPDATES = 8
 ROWS = {"gru0": "ShallowRNMT: GRU", "lgru0": "ShallowRNMT: L-GRU"}
 
 
@@ -42,9 +47,10 @@ def shop(tmp_path_factory):
             path = folder / f"{split}.{side}"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             settings.append(f"data.{split}_{side}={path}")
-    settings += [text for text in SETTINGS if "max_steps" not in text]
-    settings += [f"training.validation_steps={UPDATES}", "decoding.beam_size=1", "model.units=16",
-                 "model.embedding_dim=16"]  # fmt: skip
+    settings += [*SETTINGS, f"training.validation_steps={UPDATES}", "decoding.beam_size=1"]
+    settings += ["training.candidate_dropout_rate=0.1", "training.schedule_decay_start=1280"]
+    settings += ["training.schedule_decay_end=2560", "model.units=16", "model.embedding_dim=16"]
+    settings += ["model.num_heads=4"]
     report = folder / "RESULTS.md"
     report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
     arguments = [
@@ -60,9 +66,24 @@ def shop(tmp_path_factory):
         while "train   0%" not in errors.read_text() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        stopped = process.wait(timeout=1800)
-    finished = run("reproduce", *arguments)
-    return folder, arguments, (stopped, errors.read_text()), finished
+        stopped = process.wait(timeout=LONG)
+    return folder, arguments, (stopped, errors.read_text()), in_this_process(arguments)
+
+
+def in_this_process(arguments):
+    """What the command says that runs its rows in this process."""
+    out, errors = io.StringIO(), io.StringIO()
+    told = logging.StreamHandler(errors)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+        patch.setattr(sys, "argv", ["pipelines/reproduce.py", *arguments])
+        patch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
+        patch.setattr(tf.config.experimental, SWITCH, lambda: None)
+        patch.setattr(reproduce, "_in_process", lambda work: reproduce._train(*work.args))
+        patch.setattr(session, "make_strategy", lambda multiworker: make_strategy(False, ["CPU:0"]))
+        patch.setattr(logging.root, "level", logging.INFO)
+        patch.setattr(logging.root, "handlers", [told])
+        code = reproduce.command()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
 
 
 def found(folder):
@@ -77,7 +98,7 @@ def test_ctrl_c_saves_the_row_and_the_same_command_goes_on(shop):
     assert "Traceback" not in errors
     assert finished.returncode == 0, finished.stderr
     assert re.search(r"resuming after update \d+", finished.stderr)
-    assert "Row 2 of 2: lgru0, seed 1: 40 updates" in finished.stderr
+    assert f"Row 2 of 2: lgru0, seed 1: {UPDATES} updates" in finished.stderr
 
 
 def test_a_record_says_what_was_run_and_what_came_out(shop):
@@ -220,8 +241,7 @@ def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
 
 
 def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkeypatch):
-    switch = "enable_op_determinism"  # would hold for all later tests of this process
-    monkeypatch.setattr(tf.config.experimental, switch, lambda: None)
+    monkeypatch.setattr(tf.config.experimental, SWITCH, lambda: None)
     (run_folder,) = (shop[0] / "models" / "custom").glob("gru0-*")
     folder = tmp_path / "custom" / "later"
     shutil.copytree(run_folder, folder)

@@ -7,7 +7,7 @@ import shutil
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.runs import Run, best_model, translate_function
 from pipelines.papers import records
-from tests.end_to_end.conftest import run
+from tests.end_to_end.conftest import run, tags_of
 
 
 def lines_of(path):
@@ -28,28 +28,22 @@ def test_the_run_learns_and_reports(workshop):
     assert scores["bleu"] > 60
     assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
     assert re.search(rf"BLEU +{scores['bleu']:.2f}\n", workshop.finished.stdout)
-    assert "step 320: bleu" in workshop.finished.stderr
+    assert "step 640: bleu" in workshop.finished.stderr
     assert workshop.finished.stderr.count("  translation ") >= 2
 
 
 def test_progress_shows_loss_rate_and_speed_in_80_columns(workshop):
-    bars = [line for line in re.split(r"[\r\n]", workshop.finished.stderr) if "320/320" in line]
+    bars = [line for line in re.split(r"[\r\n]", workshop.finished.stderr) if "640/640" in line]
     assert re.search(r"loss \d+\.\d{3} lr \d\.\de-\d\d \d+ tok/s", bars[-1])
     assert len(bars[-1]) < 80
 
 
 def test_tensorboard_holds_what_was_promised(workshop):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(workshop.run_folder))
-    events.Reload()
-    tags = {tag for tags in events.Tags().values() if isinstance(tags, list) for tag in tags}
+    tags = tags_of(workshop.run_folder)
     for tag in (
         *("1 progress/loss", "1 progress/validation loss", "1 progress/validation BLEU"),
         *("2 validation/chrF", "3 training/learning rate", "translations", "4 attention/pair 1"),
-        *("5 gradient norms/backward/lgru", "5 gradient norms/query/tgru_1"),
-        *("6 gates/forward/lgru/r", "6 gates/query/lgru/l", "6 gates/transition/tgru_1/z"),
-        "_hparams_/session_start_info",
+        *("5 gradient norms/encoder/", "5 gradient norms/decoder/", "_hparams_/session_start_info"),
     ):
         assert any(found.startswith(tag) for found in tags), (tag, sorted(tags))
 
@@ -175,14 +169,14 @@ def test_decoding_can_be_changed_after_training_and_nothing_else(workshop, here)
     assert greedy.returncode == 0, greedy.stderr
     record = json.loads((workshop.run_folder / "train" / "scores.json").read_text())["validation"]
     assert record["decoding"]["beam_size"] == 1
-    assert record["training"]["updates"] == 320
-    refused = here("evaluate", *workshop.arguments, "--set", "model.units=8")
+    assert record["training"]["updates"] == 640
+    refused = here("evaluate", *workshop.arguments, "--set", "model.model_dim=8")
     assert refused.returncode == 2
     assert "the run is trained" in refused.stderr
 
 
 def test_other_settings_do_not_resume(workshop):
-    arguments = workshop.finished.args[2:]
+    arguments = workshop.finished.args[4:]
     result = run("train", *arguments, "training.clip_norm=1")
     assert result.returncode == 2
     assert "training.clip_norm: 5.0 -> 1.0" in result.stderr
