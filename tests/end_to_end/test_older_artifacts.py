@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf.translator import Translator
-from tests.end_to_end.conftest import LONG, ROOT
+from tests.end_to_end.conftest import LONG, ROOT, tags_of
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +66,12 @@ def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1):
     lines = (run_0_1 / "test.en").read_text().splitlines()
     translations = [translation.text for translation in exported(lines)]
     assert translations == (work / "test.txt").read_text().splitlines()
+    tags = tags_of(run_0_1 / "custom" / "older")
+    for tag in (
+        *("5 gradient norms/backward/lgru", "5 gradient norms/query/tgru_1"),
+        *("6 gates/forward/lgru/r", "6 gates/query/lgru/l", "6 gates/transition/tgru_1/z"),
+    ):
+        assert any(found.startswith(tag) for found in tags), (tag, sorted(tags))
 
 
 def test_a_model_translates_as_it_did(tmp_path):
