@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.training import CheckpointFolder
-from tests.end_to_end.conftest import ROOT, numbers
+from tests.end_to_end.conftest import QUICKLY, ROOT, numbers
 from tests.end_to_end.killing import MODELS, SETTINGS
 
 STEPS = 20
@@ -40,25 +40,35 @@ def corpus(tmp_path_factory):
     return settings
 
 
+IMPORTING = """
+from dtmt_tf import startup
+with startup.without(startup.UNUSED), startup.kept():
+    import tensorflow
+from dtmt_tf import runs, training
+from tests.end_to_end.conftest import picture
+training.summaries.attention_image = picture
+"""
 DOOMED = """
-import os, signal, sys
-from dtmt_tf.training import TrainingStep
+import os, signal
+TrainingStep = training.TrainingStep
 call = TrainingStep.__call__
 def die(step, *arguments, **options):
     if int(step.optimizer.iterations.numpy()) == 13:
         os.kill(os.getpid(), signal.SIGKILL)
     return call(step, *arguments, **options)
 TrainingStep.__call__ = die
-from dtmt_tf.cli import run
-run("train", sys.argv[1:])
 """  # dies after its 13th update, at once; a busy test would kill it late
-
-
+MARKING = """
+def mark(run):
+    with (run.folder / "published").open("a") as file:
+        print("once", file=file)
+    return run.folder
+runs.publish = mark
+"""  # other tests export
 UNLIKE = """
-import json, os, sys
-from dtmt_tf.training import Trainer
+import json, os
 from dtmt_tf.runs.validator import RunValidator
-validate, run = RunValidator.validate, Trainer.run
+validate, run = RunValidator.validate, training.Trainer.run
 def validate_otherwise(validator):
     found = validate(validator)
     found.scores["bleu"] += json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker"
@@ -67,13 +77,11 @@ def tell(trainer):
     outcome = run(trainer)
     print("history", json.dumps(trainer.history), flush=True)
     return outcome
-RunValidator.validate, Trainer.run = validate_otherwise, tell
-from dtmt_tf.cli import run as command
-command("train", sys.argv[1:])
+RunValidator.validate, training.Trainer.run = validate_otherwise, tell
 """  # its validations score what no chief's do
 
 
-def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, source=""):
+def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, program=""):
     """Starts a training; as one of two workers, if told so, the first of which may be a chief."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     environment.pop("TF_CONFIG", None)
@@ -85,10 +93,10 @@ def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False,
             jobs = {"chief": [first], "worker": [second]}
             task = {"type": ("chief", "worker")[worker], "index": 0}
         environment["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": task})
-    program = ["-c", source] if source else ["pipelines/train.py"]
     command = [
-        *(sys.executable, *program, "--task", "custom", "--model", MODEL),
-        *("--name", "toy", "--output-dir", str(folder / "models"), *arguments),
+        *(sys.executable, "-c", IMPORTING + program + QUICKLY, "pipelines/train.py"),
+        *("--task", "custom", "--model", MODEL, "--name", "toy"),
+        *("--output-dir", str(folder / "models"), *arguments),
         *("--set", *settings),
     ]
     with (folder / f"log-{worker}").open("w") as log:
@@ -105,11 +113,11 @@ def free_ports():
     return ports
 
 
-def start_both(folder, settings, sources=("", ""), with_chief=False):
+def start_both(folder, settings, programs, with_chief=False):
     options = {"ports": free_ports(), "with_chief": with_chief}
     return [
-        start(folder, settings, worker=k, source=source, **options)
-        for k, source in enumerate(sources)
+        start(folder, settings, worker=k, program=program, **options)
+        for k, program in enumerate(programs)
     ]
 
 
@@ -138,7 +146,7 @@ def alone(corpus, tmp_path_factory):
 def missed(corpus, tmp_path_factory):
     """Where two workers trained, one of them was killed, and what the other one said."""
     folder = tmp_path_factory.mktemp("workers")
-    processes = start_both(folder, corpus, ("", DOOMED))
+    processes = start_both(folder, corpus, ["", DOOMED])
     assert processes[1].wait(timeout=1800) == -signal.SIGKILL, (folder / "log-1").read_text()
     assert processes[0].wait(timeout=1800) == 2
     return folder, (folder / "log-0").read_text()
@@ -152,7 +160,7 @@ def test_a_worker_that_is_killed_is_missed(missed):
 
 def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, missed):
     folder, _ = missed
-    processes = start_both(folder, corpus, (UNLIKE, UNLIKE), with_chief=True)
+    processes = start_both(folder, corpus, [MARKING + UNLIKE] * 2, with_chief=True)
     for worker, process in enumerate(processes):
         assert process.wait(timeout=1800) == 0, (folder / f"log-{worker}").read_text()
     assert "resuming after update 10" in (folder / "log-0").read_text()
@@ -162,5 +170,5 @@ def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, 
     assert np.abs(alone).max() > 0.1
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
     run = folder / "models/custom/toy"
-    assert (run / "1/saved_model.pb").exists()
+    assert (run / "published").read_text() == "once\n"
     assert len(list(run.glob("events.out.tfevents.*"))) == 2  # the chief alone wrote, twice
