@@ -40,10 +40,10 @@ from dtmt_tf import cli, startup  # noqa: F401 - sets what has to be before Kera
 from dtmt_tf.commands import common, ensemble, evaluate, export, prepare, train, translate
 from dtmt_tf.data.beam import write_shards  # noqa: F401 - all that commands import, once
 from dtmt_tf.runs import Session  # noqa: F401
-from dtmt_tf.training import OUT_OF_TIME, CheckpointFolder
+from dtmt_tf.training import OUT_OF_TIME, CheckpointFolder, summaries
 from dtmt_tf.translator import Translator  # noqa: F401
 from tests import faults
-from tests.end_to_end.conftest import ROOT, numbers
+from tests.end_to_end.conftest import ROOT, numbers, picture
 from tests.faults import ERRORS, Ended, Fault
 
 SETTINGS = [
@@ -189,6 +189,7 @@ def run_it(name: str, folder: Path) -> NoReturn:
     if name != "export":
         tf.config.run_functions_eagerly(True)
     train.finish = lambda *_: None  # type: ignore[assignment]
+    summaries.attention_image = picture
     common.main(lambda: command.command(command.arguments))
 
 

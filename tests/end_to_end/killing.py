@@ -31,8 +31,8 @@ import numpy as np
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, train
-from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep
-from tests.end_to_end.conftest import ROOT
+from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep, summaries
+from tests.end_to_end.conftest import ROOT, picture
 from tests.end_to_end.conftest import numbers as sentences
 
 EVERY = 4  # updates between checkpoints
@@ -173,6 +173,7 @@ def _be_the_command(arguments: list[str], output: Path, cache: Path, end: End | 
         if end:
             _prepare(end)
         train.finish = lambda *_: None  # type: ignore[assignment]
+        summaries.attention_image = picture
         common.main(lambda: train.command(arguments))
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else 1
