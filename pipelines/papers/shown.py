@@ -163,11 +163,11 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         "T-GRUs of each transition",
         (
             Scores(
-                "offset -1, -3",
+                "gates nearly closed at first",
                 CASED,
                 {1: AT_1[1]} | {depth: names for depth, (_, names) in AT_3.items()},
             ),
-            Scores("0 (paper)", CASED, {depth: names for depth, (_, names) in AT_0.items()}),
+            Scores("half open (paper)", CASED, {depth: names for depth, (_, names) in AT_0.items()}),
         ),
     ),
 }
