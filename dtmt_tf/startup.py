@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.machine import cores
+from dtmt_tf.machine import cores, keep_freed_memory
 from dtmt_tf.quiet import quiet_stderr
 
 # before anything imports Keras or TensorFlow
@@ -98,6 +98,7 @@ def start_tensorflow(
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--devices names {twice[0]} twice.")
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
+    keep_freed_memory()
     with quiet_stderr():
         with without(UNUSED), kept():
             import tensorflow as tf

@@ -167,7 +167,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
                 CASED,
                 {1: AT_1[1]} | {depth: names for depth, (_, names) in AT_3.items()},
             ),
-            Scores("half open (paper)", CASED, {depth: names for depth, (_, names) in AT_0.items()}),
+            Scores("half open", CASED, {depth: names for depth, (_, names) in AT_0.items()}),
         ),
     ),
 }

@@ -1,0 +1,49 @@
+"""Memory that is freed stays with the process, unless its user has other wishes."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+COUNTING = """
+import resource, threading
+import numpy as np
+from dtmt_tf.machine import keep_freed_memory
+
+def work():
+    for _ in range(30):
+        blocks = [np.ones(2**17) for _ in range(20)]  # 1 MiB each
+        del blocks
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+keep_freed_memory()
+work()
+before = faults()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(faults() - before)
+"""
+
+
+def page_faults(**environment):
+    """How often a thread waited for a page of the 600 MiB that it allocates and frees."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    said = subprocess.run(
+        [sys.executable, "-c", COUNTING],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(said.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has other rules")
+def test_a_thread_gets_what_was_freed_before_without_a_page_fault():
+    assert page_faults() < 1_000
+    assert page_faults(MALLOC_TRIM_THRESHOLD_="131072") > 10_000  # the user's wish
