@@ -26,6 +26,10 @@ DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
 MODELS_NAME = "the model's, or such as en-de with dtmt train --train"
+NO_MEMORY = (
+    "Memory does not suffice. Lower data.max_tokens_per_batch in training, "
+    "--batch-size or decoding.batch_size elsewhere."
+)
 OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its graph it failed
 
 
@@ -317,14 +321,13 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         print("Stopped.", file=sys.stderr)
         code = 130
     except MemoryError:
-        code = _failed(
-            "Memory does not suffice. Lower data.max_tokens_per_batch in training, "
-            "--batch-size or decoding.batch_size elsewhere."
-        )
+        code = _failed(NO_MEMORY)
     except UnicodeEncodeError as error:
         code = _failed(f"{_not_utf8(error)} is not UTF-8. Rename it.")
     except Exception as error:
         if system_error(error) is None and not isinstance(error, OSError):
+            if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's, as on a GPU
+                sys.exit(_failed(NO_MEMORY))
             raise
         _flush_or_discard()
         code = _failed(OF_TENSORFLOW.sub("", str(error).partition("\n")[0]))

@@ -55,6 +55,7 @@ DESCRIPTIONS = {  # of a name, or of all below a heading; Markdown
     "the mean of all heads. The button below an image shows it in its own size.",
     "translations": "The first validation pairs.",
 }
+MOST = 100  # sub-words of each side that an attention map shows: 20 pixels each
 LONG = 25  # sub-words, from which on an attention map has labels on both sides
 
 
@@ -180,9 +181,12 @@ class Summaries:
 def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -> np.ndarray:
     """Draws weights `[T, S]` with source words above and target words at the left.
 
+    Of long texts the first sub-words are shown.
+
     Returns:
         RGBA, `[height, width, 4]` uint8.
     """
+    weights, source, target = weights[:MOST, :MOST], source[:MOST], target[:MOST]
     figure = Figure(figsize=(1.6 + 0.25 * len(source), 1.2 + 0.25 * len(target)), dpi=80)
     axes = figure.add_subplot()
     axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")

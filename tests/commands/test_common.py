@@ -71,6 +71,14 @@ def test_what_the_system_refuses_to_a_library_is_told_without_a_traceback(error,
     assert "{{" not in said and "[Op" not in said
 
 
+@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "")])
+def test_a_lack_of_memory_names_the_settings_to_lower(error, capsys):
+    with pytest.raises(SystemExit) as end:
+        common.main(lambda: (_ for _ in ()).throw(error))
+    assert end.value.code == 2
+    assert "Lower data.max_tokens_per_batch" in capsys.readouterr().err
+
+
 def test_another_error_is_the_programs_and_keeps_its_traceback():
     with pytest.raises(RuntimeError, match="a bug"):
         common.main(lambda: (_ for _ in ()).throw(RuntimeError("a bug")))

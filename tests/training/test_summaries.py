@@ -142,6 +142,13 @@ def test_trackers_are_told_the_same_and_one_that_fails_is_left_out(tmp_path, sma
     assert caplog.text.count("failed (the service is away). Training goes on") == 1
 
 
+def test_an_attention_map_of_a_long_text_shows_its_beginning():
+    words = [f"w{k}" for k in range(400)]
+    image = attention_image(np.eye(400), words, words)
+    assert np.array_equal(image, attention_image(np.eye(100), words[:100], words[:100]))
+    assert max(image.shape) < 2_500
+
+
 @pytest.mark.parametrize(("length", "sides"), [(LONG - 1, 1), (LONG, 2)])
 def test_a_long_attention_map_has_its_labels_on_both_sides(monkeypatch, length, sides):
     drawn = []
