@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -106,7 +107,8 @@ class Recipe:
         """Returns the stage that writes the corpus as files: what is read, and what is held out."""
         folder = self.references[0].parent
         words = ("prepare", *self._words(self._args), "--text", str(folder))
-        return Stage("the text, as files", words, self.references[1])
+        reads = (*self._own_files(), *([self._args.config.path] if self._args.config else []))
+        return Stage("the text, as files", words, self.references[1], reads=reads)
 
     def training(
         self,
@@ -178,7 +180,22 @@ class Recipe:
             output: Where the translations go.
         """
         words = ("translate", "--task", self.task, *model, "-o", str(output), str(text))
-        return Stage(title, words, output, (SKIP,))
+        reads = () if text.parent == self.references[0].parent else (text,)
+        return Stage(title, words, output, (SKIP,), reads)
+
+    def _own_files(self) -> list[Path]:
+        """Returns the files of the corpus that are the user's own, as far as they are there."""
+        from dtmt_tf.data.own_files import find_file, named_files
+
+        task = common.task_and_model(self._args)[0]
+        places = task, common.data_dir(self._args), common.cache_dir()
+        pinned = {file.path for file in task.files}  # whose hashes the task knows
+        found = []
+        for sides in named_files(self.data).values():
+            for name in [*sides[0], *sides[1]]:
+                with contextlib.suppress(UserError):  # the stage that reads it tells
+                    found += [find_file(name, *places)] if name not in pinned else []
+        return found
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
         """Has arguments name files in place of the corpus.

@@ -174,6 +174,19 @@ def test_a_trained_reverse_model_translates_every_file_back(stages_of, exported,
     assert data.reserved_symbols == ()
 
 
+def test_files_of_the_user_are_noted_by_the_stage_that_reads_them(stages_of, more, tmp_path):
+    files = [tmp_path / name for name in ("a.en", "a.de", "test.en", "test.de", "run.yaml")]
+    for path in files:
+        path.write_text("training.seed: 2\n")
+    own = ["--train", *map(str, files[:2]), "--test", *map(str, files[2:4]), *OWN[3:]]
+    found, _ = stages_of(backtranslate, *own, *more, "--config", str(files[4]))
+    text, reverse, translate, forward = (stage.reads for stage in found)
+    assert text == tuple(files) and translate == (tmp_path / "more.de",)
+    assert reverse == forward == ()  # they read what these made, or what these noted
+    found, _ = stages_of(distill, "--task", "multi30k_ende", "--seeds", "1")
+    assert not any(stage.reads for stage in found)  # the task knows the hashes of its files
+
+
 @pytest.mark.parametrize("arguments", [[], OWN], ids=["task", "own text"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_model_of_another_direction_is_refused(stages_of, exported, more, arguments, turned):
