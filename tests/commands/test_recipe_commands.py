@@ -1,6 +1,7 @@
 """What the stages of `dtmt distill` and `dtmt backtranslate` read and make."""
 
 import argparse
+import gzip
 import importlib
 import json
 
@@ -185,6 +186,23 @@ def test_files_of_the_user_are_noted_by_the_stage_that_reads_them(stages_of, mor
     assert reverse == forward == ()  # they read what these made, or what these noted
     found, _ = stages_of(distill, "--task", "multi30k_ende", "--seeds", "1")
     assert not any(stage.reads for stage in found)  # the task knows the hashes of its files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.de", b"eins\nz\xff\n", r"a\.de:2: byte 0xff at position 2 .*UTF-8`\.$"),
+        ("a.de", b"eins\nz\0\n", r"a\.de:2: NUL character"),
+        ("a.de", b"x" * (2**20 + 1), r"a\.de:1: the line has more than"),
+        ("a.de.gz", gzip.compress(b"eins\n" * 99)[:-9], r"a\.de\.gz is damaged"),
+    ],
+)
+def test_target_text_is_read_through_before_the_first_stage(
+    stages_of, tmp_path, name, content, told
+):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=told):
+        stages_of(backtranslate, "--target-text", str(tmp_path / name))
 
 
 @pytest.mark.parametrize("arguments", [[], OWN], ids=["task", "own text"])
