@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -185,17 +184,11 @@ class Recipe:
 
     def _own_files(self) -> list[Path]:
         """Returns the files of the corpus that are the user's own, as far as they are there."""
-        from dtmt_tf.data.own_files import find_file, named_files
+        from dtmt_tf.data.own_files import own_texts
 
         task = common.task_and_model(self._args)[0]
-        places = task, common.data_dir(self._args), common.cache_dir()
-        pinned = {file.path for file in task.files}  # whose hashes the task knows
-        found = []
-        for sides in named_files(self.data).values():
-            for name in [*sides[0], *sides[1]]:
-                with contextlib.suppress(UserError):  # the stage that reads it tells
-                    found += [find_file(name, *places)] if name not in pinned else []
-        return found
+        places = common.data_dir(self._args), common.cache_dir()
+        return [path for _, _, path in own_texts(self.data, task, *places)]
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
         """Has arguments name files in place of the corpus.
