@@ -64,7 +64,7 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         root = yaml.compose(path.read_bytes(), Loader=yaml.BaseLoader)
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # also of escapes: \UFFFFFFFF
         raise UserError(f"{path} is no YAML: {_one_line(error)}") from error
     except RecursionError as error:
         raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error

@@ -113,6 +113,8 @@ def test_another_reader_of_yaml_finds_the_same_values():
         ("a: b: c\n", "run.yaml is no YAML: mapping values are not allowed here in line 1."),
         (b"\xff\xfe\xff", "run.yaml is no YAML: "),
         (b"model:\n  cell: \xff\n", "run.yaml is no YAML: "),
+        (r'a: "\U00110000"', "run.yaml is no YAML: "),
+        (r'a: "\UFFFFFFFF"', "run.yaml is no YAML: "),
         ("decoding:\n  beam_size: 0\n", "`decoding.beam_size` should be at least 1"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",

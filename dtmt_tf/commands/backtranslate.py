@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.recipe import Recipe, follow, recipe_parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import no_file
@@ -81,6 +81,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     for path in args.target_text:
         if not path.is_file():
             raise UserError(f"--target-text: {no_file(path) or f'{path} was not found.'}")
+        _check_text(path)
     startup.start_tensorflow()
     if args.top_k is not None:
         from dtmt_tf.translator import Sampling
@@ -110,3 +111,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
         recipe.training("the forward model", recipe.name(), [*reserved, *args.forward_set], pairs)
     )
     return follow(recipe, stages, args.plan)
+
+
+def _check_text(path: Path) -> None:
+    """Reads a file through, before hours of training, as the stages will.
+
+    Raises:
+        UserError: If it is damaged, or a line is too long, no UTF-8, or has a NUL character.
+    """
+    for number, line in enumerate(lines.Lines(path), 1):
+        if "\0" in line:
+            raise UserError(f"{path}:{number}: NUL character. Is this a text file?")

@@ -81,7 +81,7 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        default=os.environ.get(DATA_DIR_VARIABLE),
+        default=os.environ.get(DATA_DIR_VARIABLE) or None,  # empty: not set
         help="folder of data sets; missing ones are downloaded to ~/.cache/dtmt_tf "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )

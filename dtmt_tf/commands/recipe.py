@@ -106,7 +106,8 @@ class Recipe:
         """Returns the stage that writes the corpus as files: what is read, and what is held out."""
         folder = self.references[0].parent
         words = ("prepare", *self._words(self._args), "--text", str(folder))
-        return Stage("the text, as files", words, self.references[1])
+        reads = (*self._own_files(), *([self._args.config.path] if self._args.config else []))
+        return Stage("the text, as files", words, self.references[1], reads=reads)
 
     def training(
         self,
@@ -178,7 +179,16 @@ class Recipe:
             output: Where the translations go.
         """
         words = ("translate", "--task", self.task, *model, "-o", str(output), str(text))
-        return Stage(title, words, output, (SKIP,))
+        reads = () if text.parent == self.references[0].parent else (text,)
+        return Stage(title, words, output, (SKIP,), reads)
+
+    def _own_files(self) -> list[Path]:
+        """Returns the files of the corpus that are the user's own, as far as they are there."""
+        from dtmt_tf.data.own_files import own_texts
+
+        task = common.task_and_model(self._args)[0]
+        places = common.data_dir(self._args), common.cache_dir()
+        return [path for _, _, path in own_texts(self.data, task, *places)]
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:
         """Has arguments name files in place of the corpus.

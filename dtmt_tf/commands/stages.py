@@ -16,6 +16,7 @@ from typing import Any
 
 from dtmt_tf import caller, files
 from dtmt_tf.errors import DAMAGED, UserError
+from dtmt_tf.fetch import cache_dir
 
 RECIPE = "recipe"  # folder beside a run's `train/`: how far its stages are, and their texts
 STAGES = "stages.json"
@@ -34,19 +35,22 @@ class Stage:
         words: The command as it would be typed, without `dtmt`.
         makes: A file or folder that is there when it is done.
         options: Further words, which are not noted: a stage that is done stays so without them.
+        reads: The user's own files that it reads, whose hashes are noted.
     """
 
     title: str
     words: tuple[str, ...]
     makes: Path
     options: tuple[str, ...] = ()
+    reads: tuple[Path, ...] = ()
 
 
 class Stages:
     """Stages whose last one makes the run in a folder.
 
-    A file in the folder notes the commands and which of them are done. What is noted as done is not
-    run again, unless what it made is gone, and may not change. What is to come may.
+    A file in the folder notes the commands, which of them are done, and hashes of the files that
+    these read. What is noted as done is not run again, unless what it made is gone, and may not
+    change, nor may its files. What is to come may.
 
     Args:
         stages: The stages in order.
@@ -73,7 +77,7 @@ class Stages:
 
         Raises:
             UserError: If the folder is in use, holds a run of its own, or was begun by other
-                commands.
+                commands or with other files.
 
         Side effects:
             The folder belongs to this process meanwhile, and is marked as this program's.
@@ -86,9 +90,10 @@ class Stages:
                     logger.info("%s: done before", self._head(number))
                     continue
                 logger.info("\n%s\n  %s", self._head(number), self._command(number))
+                read = _hashes(stage.reads)  # before it runs: a change meanwhile is noticed later
                 if code := self._run(stage):
                     return code
-                self._noted[number]["done"] = True
+                self._noted[number] |= {"done": True, "files": read}
                 self._write()
         return 0
 
@@ -110,7 +115,8 @@ class Stages:
             raise UserError(
                 f"{self.folder} holds a run that was made otherwise. Choose another --name."
             )
-        before = [shlex.join(entry["words"]) for entry in self._noted if entry["done"]]
+        done = [entry for entry in self._noted if entry["done"]]
+        before = [shlex.join(entry["words"]) for entry in done]
         now = [shlex.join(stage.words) for stage in self.stages]
         for number, (was, would_be) in enumerate(zip_longest(before, now), 1):
             if was not in (None, would_be):
@@ -120,10 +126,15 @@ class Stages:
                     f"Choose another --name, or remove {self.record}: then all stages are run "
                     "again, each with what there is."
                 )
-        self._noted = [
-            {"words": list(stage.words), "done": number < len(before)}
-            for number, stage in enumerate(self.stages)
-        ]
+        for number in range(len(done)):
+            for name in self._changed(number):
+                raise UserError(
+                    f"{name} is no longer what it was when this command read it. "
+                    f"{self._head(number)}, is done. Choose another --name, or bring back {name} "
+                    "as it was."
+                )
+        to_come = [{"words": [*stage.words], "done": False, "files": {}} for stage in self.stages]
+        self._noted = [*done, *to_come[len(done) :]]
         self._write()
 
     def _head(self, number: int) -> str:
@@ -135,15 +146,30 @@ class Stages:
         return caller.as_called(f"dtmt {words}")
 
     def _is_done(self, number: int) -> bool:
-        done = {"words": list(self.stages[number].words), "done": True}
-        return self._noted[number : number + 1] == [done] and self.stages[number].makes.exists()
+        stage = self.stages[number]
+        return (
+            number < len(self._noted)
+            and self._noted[number]["done"]
+            and self._noted[number]["words"] == [*stage.words]
+            and stage.makes.exists()
+            and not self._changed(number)
+        )
+
+    def _changed(self, number: int) -> list[str]:
+        """Returns the files, of those noted, that are not as they were when the stage read them."""
+        noted, reads = self._noted[number]["files"], self.stages[number].reads
+        now = _hashes([path for path in reads if str(path) in noted])
+        return [name for name in now if now[name] != noted[name]]
 
     def _read(self) -> list[dict[str, Any]]:
         if not self.record.exists():
             return []
         try:
             entries = json.loads(self.record.read_text("utf-8"))["stages"]
-            return [{"words": entry["words"], "done": entry["done"]} for entry in entries]
+            return [
+                {"words": each["words"], "done": each["done"], "files": {**each.get("files", {})}}
+                for each in entries
+            ]
         except DAMAGED as error:
             raise UserError(
                 f"{self.record} is damaged ({type(error).__name__}: {error}). Remove it: then all "
@@ -153,3 +179,11 @@ class Stages:
     def _write(self) -> None:
         text = json.dumps({"stages": self._noted}, indent=2, ensure_ascii=False)
         files.write_atomically(self.record, f"{text}\n".encode())
+
+
+def _hashes(paths: Sequence[Path]) -> dict[str, str]:
+    """Returns the SHA-256 of the files that are there, unpacked, by name."""
+    from dtmt_tf.data.own_files import known_texts
+
+    known = known_texts(cache_dir())
+    return {str(path): known(path).sha256 for path in paths if path.is_file()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -87,6 +88,21 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
             raise UserError(f"`data.extra_tests`: another split is already called {name}: {stem}.")
         files[name] = (f"{stem}.{data.source_language}",), (f"{stem}.{data.target_language}",)
     return files
+
+
+def own_texts(
+    data: DataConfig, task: Task, data_dir: Path | None, cache_dir: Path
+) -> Iterator[tuple[str, str, Path]]:
+    """Yields split, name and path of the user's own files, as far as they are there.
+
+    Files of the task are left out: it knows their hashes.
+    """
+    of_task = {file.path for file in task.files}
+    for split, sides in named_files(data).items():
+        for name in itertools.chain(*sides):
+            with contextlib.suppress(UserError):  # who needs it tells
+                if name not in of_task:
+                    yield split, name, find_file(name, task, data_dir, cache_dir)
 
 
 def check_sides(

@@ -27,6 +27,7 @@ from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, wi
 from dtmt_tf.export import sample_pairs
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
@@ -277,6 +278,7 @@ class Run:
             record["members"] = [os.path.relpath(each.folder, beside) for each in self.members]
         else:
             record["vocabulary"] = self.vocabulary.fingerprint
+            record[NOTED] = noted(self)
         write_json(self.work / "experiment.json", record)
         write_json(self.work / "samples.json", {"pairs": self.samples()})
 

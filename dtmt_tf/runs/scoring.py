@@ -22,6 +22,7 @@ from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write
 from dtmt_tf.export import Endpoints, never_written
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
+from dtmt_tf.runs.noted_texts import warn_of_others
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
@@ -139,6 +140,7 @@ def evaluate(run: Run, split: str) -> Scores:
     """Translates a split with the best weights and scores it.
 
     Side effects:
+        Warns if the split's files are others than when the run began.
         Writes `train/<split>.txt` (the translations) and `train/scores.json`.
     """
     if split not in run.corpus.sizes:
@@ -147,6 +149,7 @@ def evaluate(run: Run, split: str) -> Scores:
             "data.extra_tests=STEM names files that end in the languages, such as STEM.en."
         )
     run.check_trained()  # before anything is made
+    warn_of_others(run, split)
     with run.claimed():
         return _evaluate(run, split)
 

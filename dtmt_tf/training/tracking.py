@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import write_atomically
 
 Value = bool | int | float | str
@@ -107,9 +107,10 @@ def open_trackers(
         memory: A file of the run that remembers under which key each tracker knows it.
 
     Raises:
-        UserError: If a tracker's package is not installed, or it does not begin.
+        UserError: If a tracker's package is not installed, or it does not begin; or if the memory
+            is damaged.
     """
-    keys = json.loads(memory.read_text("utf-8")) if names and memory.exists() else {}
+    keys = _remembered(memory) if names and memory.exists() else {}
     opened = []
     for each in dict.fromkeys(names):
         module = _imported(each)
@@ -124,6 +125,16 @@ def open_trackers(
     if opened:
         write_atomically(memory, json.dumps(keys).encode())
     return opened
+
+
+def _remembered(memory: Path) -> dict[str, str]:
+    try:
+        return {**json.loads(memory.read_text("utf-8"))}
+    except DAMAGED as error:
+        raise UserError(
+            f"{memory} is damaged ({type(error).__name__}: {error}). Remove it: then the trackers "
+            "show the rest of the run as a new one."
+        ) from error
 
 
 def _imported(name: str) -> ModuleType:

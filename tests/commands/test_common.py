@@ -1,5 +1,6 @@
 """How commands end."""
 
+import argparse
 import json
 from pathlib import Path
 
@@ -174,3 +175,11 @@ def test_a_name_that_a_file_has_wrong_is_told_with_file_and_line(text, told, tmp
     named = parser.parse_args([*given, "--task", "nowhere", "--model", "dtmt5"])
     with pytest.raises(UserError, match="^Unknown task 'nowhere'"):
         common.experiment(named)
+
+
+@pytest.mark.parametrize(("value", "found"), [("", None), ("/data", Path("/data"))])
+def test_an_empty_variable_names_no_data(monkeypatch, value, found):
+    monkeypatch.setenv(common.DATA_DIR_VARIABLE, value)
+    parser = argparse.ArgumentParser()
+    common.add_folders(parser)
+    assert parser.parse_args([]).data_dir == found

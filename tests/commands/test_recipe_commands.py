@@ -1,6 +1,7 @@
 """What the stages of `dtmt distill` and `dtmt backtranslate` read and make."""
 
 import argparse
+import gzip
 import importlib
 import json
 
@@ -172,6 +173,36 @@ def test_a_trained_reverse_model_translates_every_file_back(stages_of, exported,
     data = runs["backtranslated"].data
     assert names(data.train_source)[1:] == ["recipe/back1.txt", "recipe/back2.txt"]
     assert data.reserved_symbols == ()
+
+
+def test_files_of_the_user_are_noted_by_the_stage_that_reads_them(stages_of, more, tmp_path):
+    files = [tmp_path / name for name in ("a.en", "a.de", "test.en", "test.de", "run.yaml")]
+    for path in files:
+        path.write_text("training.seed: 2\n")
+    own = ["--train", *map(str, files[:2]), "--test", *map(str, files[2:4]), *OWN[3:]]
+    found, _ = stages_of(backtranslate, *own, *more, "--config", str(files[4]))
+    text, reverse, translate, forward = (stage.reads for stage in found)
+    assert text == tuple(files) and translate == (tmp_path / "more.de",)
+    assert reverse == forward == ()  # they read what these made, or what these noted
+    found, _ = stages_of(distill, "--task", "multi30k_ende", "--seeds", "1")
+    assert not any(stage.reads for stage in found)  # the task knows the hashes of its files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.de", b"eins\nz\xff\n", r"a\.de:2: byte 0xff at position 2 .*UTF-8`\.$"),
+        ("a.de", b"eins\nz\0\n", r"a\.de:2: NUL character"),
+        ("a.de", b"x" * (2**20 + 1), r"a\.de:1: the line has more than"),
+        ("a.de.gz", gzip.compress(b"eins\n" * 99)[:-9], r"a\.de\.gz is damaged"),
+    ],
+)
+def test_target_text_is_read_through_before_the_first_stage(
+    stages_of, tmp_path, name, content, told
+):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=told):
+        stages_of(backtranslate, "--target-text", str(tmp_path / name))
 
 
 @pytest.mark.parametrize("arguments", [[], OWN], ids=["task", "own text"])

@@ -119,6 +119,35 @@ def test_other_stages_are_refused_in_a_folder_that_was_begun(workshop):
     assert len(workshop.calls) == 3
 
 
+def test_files_that_changed_after_a_stage_read_them_are_refused(workshop, caplog):
+    text, gone = workshop.folder / "more.de", workshop.folder / "gone.de"
+    reads = text, gone, workshop.folder / "none.de"
+
+    def of(words=("a",)):
+        stage = Stage("make a", ("fake", *words), workshop.folder / "a", reads=reads)
+        return Stages([stage], workshop.folder / "run")
+
+    text.write_text("one\n")
+    gone.write_text("kept nowhere\n")
+    assert of().run() == 0
+    gone.unlink()  # what is done needs it no more
+    assert of().run() == 0 and "(done)" in of().listed()
+    text.write_text("two\n")  # as many lines
+    told = rf"{text} is no longer.*\nStage 1 of 1: make a, is done.* another --name, or bring back"
+    with pytest.raises(UserError, match=told.replace(r"\n", " ")):
+        of().run()
+    assert "(done)" not in of().listed()
+    text.write_text("one\n")
+    assert of().run() == 0 and workshop.calls == ["a"]
+
+    record = workshop.folder / "run" / "recipe" / "stages.json"
+    noted = json.loads(record.read_text())
+    del noted["stages"][0]["files"]  # as an earlier version has it
+    record.write_text(json.dumps(noted))
+    text.write_text("two\n")
+    assert of().run() == 0 and workshop.calls == ["a"]
+
+
 def test_options_that_are_not_noted_are_given_and_may_be_others_later(workshop, monkeypatch):
     given = []
     fake = sys.modules["dtmt_tf.commands.fake"]

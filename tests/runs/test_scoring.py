@@ -12,6 +12,7 @@ from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, evaluate, publishing, score, scoring
 from dtmt_tf.tasks import TASKS
+from dtmt_tf.training import CheckpointFolder
 
 LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
 CORPUS = [
@@ -176,6 +177,35 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     stop = False
     evaluate(run, "test")
     assert len(asked) == 12
+
+
+def test_texts_that_are_not_those_of_the_beginning_are_told(corpus, monkeypatch, caplog):
+    settings = [*CORPUS, *TEST, *SMALL, "data.held_out=1"]
+    monkeypatch.setattr(Run, "check_trained", lambda _: None)
+    monkeypatch.setattr(scoring, "_evaluate", lambda *_: None)
+
+    def told(split, members=()):
+        run = run_of("custom", corpus, *settings)
+        run.members = members
+        caplog.clear()
+        evaluate(run, split)
+        return [record.args[0] for record in caplog.records if "began" in record.msg]
+
+    assert told("test") == []  # an earlier version noted nothing
+    run_of("custom", corpus, *settings).write_settings()
+    assert told("test") == told("validation") == []
+    (corpus / "away").mkdir()
+    (corpus / "away" / "final.de").write_text("FIVE\n")  # of the same name, in another folder
+    (corpus / "away" / "train.en").write_text("one\nthree\n")
+    monkeypatch.chdir(corpus / "away")
+    assert told("test", [run_of("custom", corpus, *settings)]) == ["final.de"]
+    assert (told("test"), told("validation")) == (["final.de"], ["train.en"])
+    monkeypatch.setattr(CheckpointFolder, "steps", lambda _: [7])
+    run_of("custom", corpus, *settings).write_settings()  # the run goes on
+    assert told("test") == ["final.de"]
+    monkeypatch.setattr(CheckpointFolder, "steps", lambda _: [])
+    run_of("custom", corpus, *settings).write_settings()  # it begins anew
+    assert told("test") == []
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"pairs": []}', '{"pairs": [["a", " "]]}'])

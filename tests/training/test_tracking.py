@@ -101,6 +101,14 @@ def test_a_tracker_that_does_not_begin_is_told_before_training(packages, monkeyp
         open_trackers(["mlflow", "wandb"], "t", "m", {}, tmp_path / "trackers.json")
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", "5", "\udcff"])
+def test_a_damaged_memory_is_named(packages, tmp_path, content):
+    (tmp_path / "trackers.json").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match="trackers.json is damaged .*Remove it: then"):
+        open_trackers(["mlflow"], "t", "m", {}, tmp_path / "trackers.json")
+    assert packages == []
+
+
 def test_the_command_offers_every_tracker(capsys):
     with pytest.raises(SystemExit):
         train.command(["--track", "paper"])
