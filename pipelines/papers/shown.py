@@ -163,7 +163,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         "T-GRUs of each transition",
         (
             Scores(
-                "gates nearly closed at first",
+                "gates lower at first",
                 CASED,
                 {1: AT_1[1]} | {depth: names for depth, (_, names) in AT_3.items()},
             ),
