@@ -98,7 +98,8 @@ def test_an_archive_holds_the_version_and_its_licence_and_the_catalogue_says_wha
     assert sorted(path.name for path in shared.iterdir()) == ["models.json", archive.name]
     before = archive.read_bytes()
     pack(version, "toy", tmp_path / "TERMS", shared)
-    pack(version, "another", tmp_path / "TERMS", shared)
+    with contextlib.chdir(version):
+        pack(Path("."), "another", tmp_path / "TERMS", shared)
     assert archive.read_bytes() == before and list(entries(shared)) == ["another", "toy"]
 
 

@@ -167,6 +167,9 @@ def run_folder(args: argparse.Namespace) -> Path:
             if getattr(args, option) is not None:
                 raise UserError(f"{folder} and --{option} both name a run. Give one of them.")
         return Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
+    for text in getattr(args, "set", ()) if hasattr(args, "run") else ():
+        if "=" not in text and Path(text).is_dir():
+            raise UserError(f"--set {text}: a run's folder comes before --set.")
     if hasattr(args, "run") and args.name and os.sep in args.name and Path(args.name).is_dir():
         raise UserError(f"--name takes a name alone. Give the folder without it: {args.name}")
     task, model = task_and_model(args)
@@ -175,6 +178,8 @@ def run_folder(args: argparse.Namespace) -> Path:
 
 def model_place(args: argparse.Namespace) -> Path:
     """Returns the folder of the run, exported version or pre-trained model that `--model` names."""
+    if args.name is not None and os.sep in (args.model or ""):
+        raise UserError(f"--model {args.model} and --name both name a model. Give one of them.")
     if args.model is None or args.name is not None:
         return run_folder(args)
     from dtmt_tf.translator.places import pretrained_instead
@@ -231,6 +236,8 @@ def other_run(named: str, folder: Path) -> Path:
         named: What was given.
         folder: Of the run beside which a name is looked for.
     """
+    if Path(named).name in ("", ".."):  # the present folder, or one above it
+        return Path(named).resolve()
     beside = folder.parent / named
     is_path = os.sep in named and Path(named).is_dir()
     return Path(named) if is_path or not beside.exists() else beside

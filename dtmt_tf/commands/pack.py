@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,9 +47,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     version = args.folder if (args.folder / MODEL).exists() else latest_version(args.folder)
     archive = pack(version, args.name, args.license, args.output)
+    catalogue = args.output / CATALOGUE
     print(
-        f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {args.output / CATALOGUE} calls it "
-        f"{args.name}. To try it:\n  {VARIABLE}={args.output / CATALOGUE} "
+        f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {catalogue} calls it "
+        f"{args.name}. To try it:\n  {VARIABLE}={shlex.quote(str(catalogue))} "
         f"{as_called('dtmt translate')} --model {args.name}"
     )
     return 0

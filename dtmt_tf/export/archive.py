@@ -51,6 +51,7 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
             "A pre-trained model's name has letters, digits, dots, dashes and underscores, at most "
             f"100, the first a letter or a digit. Received: {name!r}."
         )
+    version = version.resolve()  # the present folder has no name
     if not VERSION.fullmatch(version.name):
         raise UserError(f"{version} is no published version: its name is no number.")
     _check(version)

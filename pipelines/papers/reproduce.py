@@ -83,6 +83,7 @@ def command() -> int:
     for setting in args.set:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
+    args.seeds = list(dict.fromkeys(args.seeds))
     jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
     if args.begin_with:
         widths = records.sizes(_job(args, args.begin_with, 1).experiment)
@@ -196,10 +197,9 @@ def _numbers(kind: str) -> str:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"should be positive. Received: {value}")
-    return value
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"should be a whole number above 0. Received: {text!r}")
+    return int(text)
 
 
 def _rows(args: argparse.Namespace) -> list[str]:

@@ -183,3 +183,12 @@ def test_an_empty_variable_names_no_data(monkeypatch, value, found):
     parser = argparse.ArgumentParser()
     common.add_folders(parser)
     assert parser.parse_args([]).data_dir == found
+
+
+def test_a_run_beside_another_may_be_the_present_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    beside = Path("models/custom/a")
+    (beside.parent / "b").mkdir(parents=True)
+    assert common.other_run(".", beside) == tmp_path.resolve()
+    assert common.other_run("..", beside) == tmp_path.resolve().parent
+    assert common.other_run("b", beside) == beside.parent / "b"
