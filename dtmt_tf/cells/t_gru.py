@@ -55,18 +55,12 @@ class TGRUCell(GatedCell):
             self.scale = self.add_weight(name="scale", shape=(self.units,), initializer=first)
 
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
-        """r, z and c."""
+        """r, z (with the scale, if any) and c."""
         d = self.units
         h_gates, h_h = cut(product(h, self.recurrent_kernel), [2 * d, d])
         r, z = self.gates(h_gates)  # (12), (13)
         c = ops.tanh(r * (h_h + self.candidate_bias))  # (11)
-        return {"r": r, "z": z, "c": c}
-
-    def next_state(self, projected: Any, h: Any, values: dict[str, Any]) -> Any:
-        """(10), with the scale on its step, if any."""
-        if self.first_scale:
-            values = {**values, "z": self.scale * values["z"]}
-        return super().next_state(projected, h, values)
+        return {"r": r, "z": self.scale * z if self.first_scale else z, "c": c}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal cell."""
