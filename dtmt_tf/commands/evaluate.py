@@ -185,7 +185,7 @@ def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_scores
     from dtmt_tf.evaluation.comet import Comet, with_comet
-    from dtmt_tf.runs import Run, evaluate
+    from dtmt_tf.runs import Run, check_split, evaluate
 
     if args.page or args.sources:
         raise UserError("--page and --sources go with --references and --hypotheses.")
@@ -196,9 +196,12 @@ def _splits(args: argparse.Namespace) -> Any:
         )
     if folders := [split for split in args.split if os.sep in split]:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
+    lines.check_outputs((), {"--json": args.json})
     folder = common.run_folder(args)
     run = Run.open(folder, common.data_dir(args), common.cache_dir(), args.set)
     comet = Comet(args.comet) if args.comet else None  # before hours of translating
+    for split in args.split:
+        check_split(run, split)
     found: list[Any] = []
     for split in dict.fromkeys(args.split):
         if len(args.split) > 1:

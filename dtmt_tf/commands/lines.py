@@ -55,9 +55,11 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
 
 
 def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
-    """Raises a UserError if a file, by its option, would be written over what is read, or twice."""
+    """Raises a UserError if a file, by its option, is a folder, is read, too, or written twice."""
     options: list[tuple[str, Path]] = [(name, path) for name, path in written.items() if path]
     for k, (option, path) in enumerate(options):
+        if path.is_dir():
+            raise UserError(f"{option}: {path} is a folder. Name a file.")
         for other in read:
             if same_file(other, path):
                 raise UserError(f"{option} would write over {other}.")

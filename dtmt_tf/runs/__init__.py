@@ -4,7 +4,14 @@ from dtmt_tf.runs.ensembles import unite
 from dtmt_tf.runs.publishing import publish
 from dtmt_tf.runs.representations import represent
 from dtmt_tf.runs.run import Run
-from dtmt_tf.runs.scoring import endpoints, evaluate, score, score_function, translate_function
+from dtmt_tf.runs.scoring import (
+    check_split,
+    endpoints,
+    evaluate,
+    score,
+    score_function,
+    translate_function,
+)
 from dtmt_tf.runs.session import Session
 from dtmt_tf.runs.weights import best_model
 
@@ -12,6 +19,7 @@ __all__ = [
     "Run",
     "Session",
     "best_model",
+    "check_split",
     "endpoints",
     "evaluate",
     "publish",

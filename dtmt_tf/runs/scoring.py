@@ -136,6 +136,15 @@ def score(run: Run, translations: list[str], references: list[str], full: bool =
     )
 
 
+def check_split(run: Run, split: str) -> None:
+    """Raises a UserError if a run's corpus has no such split."""
+    if split not in run.corpus.sizes:
+        raise UserError(
+            f"There is no {split} split, but {', '.join(run.corpus.sizes)}: choose by --split. "
+            "data.extra_tests=STEM names files that end in the languages, such as STEM.en."
+        )
+
+
 def evaluate(run: Run, split: str) -> Scores:
     """Translates a split with the best weights and scores it.
 
@@ -143,11 +152,7 @@ def evaluate(run: Run, split: str) -> Scores:
         Warns if the split's files are others than when the run began.
         Writes `train/<split>.txt` (the translations) and `train/scores.json`.
     """
-    if split not in run.corpus.sizes:
-        raise UserError(
-            f"There is no {split} split, but {', '.join(run.corpus.sizes)}: choose by --split. "
-            "data.extra_tests=STEM names files that end in the languages, such as STEM.en."
-        )
+    check_split(run, split)
     run.check_trained()  # before anything is made
     warn_of_others(run, split)
     with run.claimed():
