@@ -34,7 +34,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--split",
         nargs="+",
-        default=["test"],
         metavar="NAME",
         help="train, validation, test or those of data.extra_tests (default: test)",
     )
@@ -93,6 +92,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
             f"--references and --hypotheses score files. Leave out {args.run}, which stands where "
             "a run's folder does."
         )
+    if of_files and args.split:
+        raise UserError("--split is for runs; --references and --hypotheses score files.")
+    args.split = args.split or ["test"]
     for option in ("task", "model", "name"):
         if of_files and getattr(args, option) is not None:
             raise UserError(f"--{option} names a run; --references and --hypotheses score files.")

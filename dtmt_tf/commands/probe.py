@@ -124,6 +124,9 @@ def _check(args: argparse.Namespace) -> None:
         for first, second in itertools.combinations(files, 2):
             if lines.same_file(first, second):
                 raise UserError(f"{named} {second} is named twice.")
+    for option in ("task", "model", "name"):
+        if args.run and getattr(args, option) is not None:
+            raise UserError(f"--run and --{option} both name a run. Give one of them.")
     lines.check_outputs(args.tasks, {"--json": args.json, "--plot": args.plot})
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ALONE = "dtmt"  # what clients call a model unless told otherwise
 MOUNTED = "/models"  # where the server of compose.yaml sees the folder of runs
+MICROS = 5000  # that a request waits for others
 POLL_SECONDS = 1.0  # between looks for a newer version
 GRACE_SECONDS = 10.0  # for requests under way when the server is stopped
 NAMED = re.compile(r"([\w.-]+)=(.+)")
@@ -32,7 +33,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         *(("rest_port", 0, 65535), ("grpc_port", 0, 65535)),
         *(("timeout", 0.001, 1e6), ("batch_timeout_micros", 0, 10**9)),
     ):
-        common.check_range(args, name, least, most)
+        if getattr(args, name) is not None:
+            common.check_range(args, name, least, most)
+    if args.batch_timeout_micros is not None and not args.batch_sizes:
+        raise UserError("--batch-timeout-micros goes with --batch-sizes.")
     if args.batch_sizes and not 1 <= min(args.batch_sizes) <= max(args.batch_sizes) <= 10_000:
         raise UserError(f"--batch-sizes are from 1 to 10,000. Received: {args.batch_sizes}.")
     folders = _folders(args)
@@ -44,7 +48,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     batching = None
     if args.batch_sizes:
-        batching = Batching(sorted(args.batch_sizes), args.batch_timeout_micros / 1e6)
+        micros = MICROS if args.batch_timeout_micros is None else args.batch_timeout_micros
+        batching = Batching(sorted(args.batch_sizes), micros / 1e6)
     models = Models(folders, batching)
     server = Server(models, args.rest_port, args.grpc_port, args.timeout, args.cors)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -101,6 +106,9 @@ def _folders(args: argparse.Namespace) -> dict[str, Path]:
     """
     from dtmt_tf.translator.places import MODEL, VERSION, latest_version
 
+    for option in ("task", "model", "name"):
+        if args.runs and getattr(args, option) is not None:
+            raise UserError(f"{args.runs[0]} and --{option} both name a run. Give one of them.")
     if args.models_config and not args.runs and args.name is args.task is args.model is None:
         versions = [each.parent for each in args.output_dir.glob(f"*/*/*/{MODEL}")]
         found = {each.parent for each in versions if VERSION.fullmatch(each.name)}
@@ -197,8 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--batch-timeout-micros",
         type=int,
-        default=5000,
         metavar="N",
-        help="how long a request waits for others to join it (default: %(default)s)",
+        help=f"how long a request waits for others to join it (default: {MICROS})",
     )
     return parser

@@ -26,6 +26,8 @@ def command() -> int:
     args = _parser().parse_args()
     if args.action and not args.runs:
         raise UserError("Name the folder of a run, such as saved_models/multi30k_ende/dtmt_tied.")
+    if args.action == "attention" and len(args.runs) > 1:
+        raise UserError(f"attention takes one run. Leave out {args.runs[1]}.")
     if args.action:
         startup.start_tensorflow()
     if args.action == "add":

@@ -24,3 +24,8 @@ def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
     monkeypatch.setattr(dtmt_tf.runs, "evaluate", lambda *_: pytest.fail("it translates"))
     with pytest.raises(UserError, match="pip install unbabel-comet"):
         evaluate.command([str(tmp_path), "--comet", "m"])
+
+
+def test_files_have_no_splits():
+    with pytest.raises(UserError, match="--split is for runs"):
+        evaluate.command(["--references", "a.de", "--hypotheses", "b.de", "--split", "test"])

@@ -66,6 +66,8 @@ def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(runs, 
         (["--models-config", "--output-dir", "{runs}/task/new", "{runs}/task/demo"], "outside"),
         (["{runs}/task/demo", "--rest-port", "65536"], "--rest-port should be"),
         (["{runs}/task/demo", "--batch-sizes", "0", "4"], "--batch-sizes are from 1"),
+        (["{runs}/task/demo", "--name", "other"], "demo and --name both name a run"),
+        (["{runs}/task/demo", "--batch-timeout-micros", "9"], "micros goes with --batch-sizes"),
         (["{runs}/task/demo"], "task/demo/2 can not be served"),
     ],
 )
