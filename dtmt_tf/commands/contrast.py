@@ -167,6 +167,8 @@ def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list
     from dtmt_tf.runs import Run, best_model, score_function
     from dtmt_tf.translator import Translator
 
+    for folder in (args.saved_model or [])[1:]:  # else told after hours of scoring the first
+        Translator.load(folder).score(["a"], ["a"])
     for folder in args.saved_model or ():
         translator = Translator.load(folder, args.batch_size)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
+import os
 import select
 import sys
 from collections import deque
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import is_special
 from dtmt_tf.refusals import SKIP
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -55,11 +57,16 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
 
 
 def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
-    """Raises a UserError if a file, by its option, is a folder, is read, too, or written twice."""
+    """Raises a UserError if a file, by its option, can not be written, is read or named twice."""
     options: list[tuple[str, Path]] = [(name, path) for name, path in written.items() if path]
     for k, (option, path) in enumerate(options):
         if path.is_dir():
             raise UserError(f"{option}: {path} is a folder. Name a file.")
+        place = next(each for each in Path(os.path.realpath(path)).parents if each.exists())
+        if not place.is_dir():
+            raise UserError(f"{option}: {path} can not be written: {place} is no folder.")
+        if not (os.access(place, os.W_OK) or is_special(path)):
+            raise UserError(f"{option}: {place} can not be written to. Name another folder.")
         for other in read:
             if same_file(other, path):
                 raise UserError(f"{option} would write over {other}.")

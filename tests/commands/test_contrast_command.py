@@ -118,6 +118,8 @@ def test_prepared_text_is_scored_in_place_of_the_sets(models, sets, tmp_path, ca
         (["--plot", "a.doc"], "ends in .svg"),
         (["--bin-width", "0"], "--bin-width should be at least 1 and at most 16"),
         (["FIRST"], "named twice"),
+        (["--json", "FOLDER"], "is a folder. Name a file"),
+        (["--scores", "FIRST/a"], "sets.tsv is no folder"),
         (["--json", "FIRST"], "--json would write over"),
         (["--plot", "FIRST.svg", "FIRST.svg"], "--plot would write over"),
         (["--json", "a", "--scores", "a"], "--json and --scores both name a"),
@@ -127,11 +129,20 @@ def test_prepared_text_is_scored_in_place_of_the_sets(models, sets, tmp_path, ca
     ],
 )
 def test_mistakes_are_told_before_anything_is_scored(models, sets, options, text):
-    names = {"GOOD": str(models / "good")}
+    names = {"GOOD": str(models / "good"), "FOLDER": str(models), "FIRST/a": f"{sets[0]}/a"}
     names |= {"FIRST": str(sets[0]), "SECOND": str(sets[1]), "FIRST.svg": str(sets[0]) + ".svg"}
     with pytest.raises(UserError) as error:
         command([*(names.get(option, option) for option in options), str(sets[0])])
     assert text in str(error.value)
+
+
+def test_all_models_are_asked_before_the_first_is_scored(models, sets, tmp_path, capsys):
+    mute = tf.saved_model.load(str(models / "good"))
+    tf.saved_model.save(mute, str(tmp_path / "mute"), mute.signatures["serving_default"])
+    named = ["--saved-model", str(models / "good"), "--saved-model", str(tmp_path / "mute")]
+    with pytest.raises(UserError, match="mute does not answer 'score'"):
+        command([str(sets[0]), *named])
+    assert capsys.readouterr().out == ""
 
 
 def test_a_set_without_pairs_is_nothing_to_score(tmp_path):

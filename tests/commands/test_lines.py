@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -81,3 +82,11 @@ def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling)
         lines.check_files(args)
     lines.check_files(argparse.Namespace(input=Path("in"), output=Path("out")))
     lines.check_files(argparse.Namespace(input=None, output=Path("in")))
+
+
+def test_outputs_lie_where_files_can_be_written(tmp_path, monkeypatch):
+    lines.check_outputs((), {"--json": tmp_path / "new" / "a", "--page": Path("/dev/full")})
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as of others' folders, unless it is root
+    lines.check_outputs((), {"--page": Path("/dev/full")})
+    with pytest.raises(UserError, match=f"--json: {tmp_path} can not be written to. Name another"):
+        lines.check_outputs((), {"--json": tmp_path / "new" / "a"})

@@ -70,6 +70,8 @@ def test_the_control_can_be_left_out(files, capsys):
         (["mine.txt"], "mine.txt is named twice"),
         (["--run", "a", "--run", "a"], "--run .*a is named twice"),
         (["--run", "a", "--name=b"], "--run and --name both name a run"),
+        (["--json", "sub"], "--json: .*sub is a folder"),
+        (["--plot", "mine.txt/a.svg"], "--plot: .*mine.txt is no folder"),
         (["--json", "mine.txt"], "--json would write over"),
         (["--plot", "a.doc"], "ends in .svg"),
         (["--hidden", "0"], "--hidden should be at least 1"),
