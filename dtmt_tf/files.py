@@ -176,7 +176,7 @@ def claimed(folder: Path) -> Iterator[None]:
             owner = file.read().decode("utf-8", "replace").strip() or "another process"
             raise UserError(
                 f"{folder} is in use by {owner}. Wait for it or stop it (kill -TERM saves its "
-                "work), or give this run another --name."
+                "work). A new run may have another --name."
             ) from error
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:1000]
         owner = f"process {os.getpid()} on {socket.gethostname()} ({command})\n"
