@@ -357,7 +357,7 @@ def _failed(text: str) -> int:
 
 
 def _prepare_streams() -> None:
-    """Makes standard output and errors take any text.
+    """Makes standard output and errors take any text; files and pipes of output get UTF-8.
 
     Raises:
         UserError: If standard output is closed.
@@ -373,7 +373,8 @@ def _prepare_streams() -> None:
         raise UserError("Standard output is closed. Send it to a file, or to /dev/null.")
     for stream in (sys.stdout, sys.stderr):  # of whatever encoding
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            to_file = stream is sys.stdout and not stream.isatty()
+            stream.reconfigure(encoding="utf-8" if to_file else None, errors="backslashreplace")
 
 
 def _flush_or_discard() -> None:

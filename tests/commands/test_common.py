@@ -1,6 +1,7 @@
 """How commands end."""
 
 import argparse
+import io
 import json
 from pathlib import Path
 
@@ -78,6 +79,17 @@ def test_a_lack_of_memory_names_the_settings_to_lower(error, capsys):
         common.main(lambda: (_ for _ in ()).throw(error))
     assert end.value.code == 2
     assert "Lower data.max_tokens_per_batch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("terminal", "encoding"), [(False, "utf-8"), (True, "latin-1")])
+def test_files_get_utf_8_and_terminals_what_they_show(terminal, encoding, monkeypatch):
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, "latin-1")
+    monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("sys.stdout", stream)
+    with pytest.raises(SystemExit):
+        common.main(lambda: print("größe \udcff"))
+    assert written.getvalue() == "größe \\udcff\n".encode(encoding)
 
 
 def test_another_error_is_the_programs_and_keeps_its_traceback():
