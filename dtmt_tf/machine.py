@@ -23,8 +23,8 @@ def keep_freed_memory() -> None:
     """Lets this process keep the memory that it frees, if its C library is glibc.
 
     TensorFlow frees most tensors of an update and allocates them again in the next. glibc returns
-    them to the system, which gives zeroed pages one by one: 50,000 page faults a second, see
-    SPEED.md. For threads that are started later; variables `MALLOC_...` of the user's win.
+    what threads free to the system, which gives it back zeroed, page by page. For threads that are
+    started later; variables `MALLOC_...` of the user's win.
     """
     asked = any(name.startswith("MALLOC_") for name in os.environ)
     if platform.libc_ver()[0] == "glibc" and not asked:
