@@ -156,6 +156,13 @@ def add_devices(group: argparse._ActionsContainer) -> None:
     )
 
 
+def refuse_beside(named: str, args: argparse.Namespace) -> None:
+    """Raises a UserError if options name a run beside what names one already."""
+    for option in ("task", "model", "name"):
+        if getattr(args, option) is not None:
+            raise UserError(f"{named} and --{option} both name a run. Give one of them.")
+
+
 def run_folder(args: argparse.Namespace) -> Path:
     """Returns the folder of the run that the arguments name.
 
@@ -163,9 +170,7 @@ def run_folder(args: argparse.Namespace) -> Path:
         UserError: If they name two, or a folder where a name belongs.
     """
     if folder := getattr(args, "run", None):
-        for option in ("task", "model", "name"):
-            if getattr(args, option) is not None:
-                raise UserError(f"{folder} and --{option} both name a run. Give one of them.")
+        refuse_beside(str(folder), args)
         return Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
     for text in getattr(args, "set", ()) if hasattr(args, "run") else ():
         if "=" not in text and Path(text).is_dir():

@@ -124,9 +124,8 @@ def _check(args: argparse.Namespace) -> None:
         for first, second in itertools.combinations(files, 2):
             if lines.same_file(first, second):
                 raise UserError(f"{named} {second} is named twice.")
-    for option in ("task", "model", "name"):
-        if args.run and getattr(args, option) is not None:
-            raise UserError(f"--run and --{option} both name a run. Give one of them.")
+    if args.run:
+        common.refuse_beside("--run", args)
     lines.check_outputs(args.tasks, {"--json": args.json, "--plot": args.plot})
 
 

@@ -106,9 +106,8 @@ def _folders(args: argparse.Namespace) -> dict[str, Path]:
     """
     from dtmt_tf.translator.places import MODEL, VERSION, latest_version
 
-    for option in ("task", "model", "name"):
-        if args.runs and getattr(args, option) is not None:
-            raise UserError(f"{args.runs[0]} and --{option} both name a run. Give one of them.")
+    if args.runs:
+        common.refuse_beside(str(args.runs[0]), args)
     if args.models_config and not args.runs and args.name is args.task is args.model is None:
         versions = [each.parent for each in args.output_dir.glob(f"*/*/*/{MODEL}")]
         found = {each.parent for each in versions if VERSION.fullmatch(each.name)}
