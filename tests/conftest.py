@@ -49,6 +49,14 @@ def dtype_policy():
     keras.config.set_dtype_policy(before)
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Bytes are named by their argument: those of a gzip file hold the time, and can be long.
+
+    xdist refuses to start where two processes find tests of different names.
+    """
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Keeps a file's tests, and those that share what is costly, in one process of xdist.
