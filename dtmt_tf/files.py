@@ -1,20 +1,17 @@
-"""Files that are complete or absent, and folders that are claimed, marked and cleaned."""
+"""Files that are complete or absent."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import fcntl
-import fnmatch
 import os
 import re
 import secrets
 import shutil
-import socket
 import stat
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -27,12 +24,8 @@ OF_THE_SYSTEM = (
     *(errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT),
     *(errno.EMFILE, errno.ENFILE, errno.ENODEV, errno.ENXIO, errno.ETIMEDOUT),
 )
-LOCK = ".lock"
-MARK = ".dtmt_run"
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.partial\Z")  # ends the names of temporary files
 LONGEST = 50  # characters of a name that its temporary file's repeats; 255 bytes are the most
-
-_claims: set[Path] = set()  # folders that this process holds
 
 
 def write_atomically(
@@ -131,166 +124,14 @@ def clear_leftovers(folder: Path) -> list[Path]:
     for path in folder.glob("*.partial") if folder.is_dir() else ():
         if not TEMPORARY.search(path.name):
             continue
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), open_no_link(path) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(FileNotFoundError), open_no_link(path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # a process has it; or a file system without locks, where one may
+                continue
             path.unlink()
             removed.append(path)
     return removed
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes waiting that lock the same file; it ends with the process at latest.
-
-    Args:
-        path: A file for this alone. It and its folder are made if need be, and stay.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_no_link(path, os.O_CREAT) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-@contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Keeps a folder for this process; the system lets go of it when the process ends, however.
-
-    Every command that writes into a run claims it; those that only read need not. A process that
-    has a folder may claim it again: it lets go of it at the end of the first claim.
-
-    Args:
-        folder: It is made if need be. A file in it, which stays, tells others who has it.
-
-    Raises:
-        UserError: If another process has it; the message names process and command. Or if it can
-            not be made or written to.
-    """
-    place = folder.resolve()
-    if place in _claims:
-        yield
-        return
-    with _lock_file(folder) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = file.read().decode("utf-8", "replace").strip() or "another process"
-            raise UserError(
-                f"{folder} is in use by {owner}. Wait for it or stop it (kill -TERM saves its "
-                "work). A new run may have another --name."
-            ) from error
-        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:1000]
-        owner = f"process {os.getpid()} on {socket.gethostname()} ({command})\n"
-        file.truncate(0)
-        file.write(owner.encode("utf-8", "replace"))
-        file.flush()
-        _claims.add(place)
-        try:
-            yield
-        finally:
-            _claims.remove(place)
-
-
-def _lock_file(folder: Path) -> BinaryIO:
-    """Opens the file whose lock claims a folder, which is made if need be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return open_no_link(folder / LOCK, os.O_CREAT)
-    except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise
-        raise UserError(f"{folder}: {error.strerror}. Choose another --output-dir.") from error
-
-
-def mark(folder: Path, known: bool = False) -> None:
-    """Marks a folder as this program's, so that `clean` may remove files from it.
-
-    Args:
-        folder: It is made if need be. It is this program's already, or holds nothing but a lock.
-        known: Whether it is known to be this program's though it has no mark.
-
-    Raises:
-        UserError: See `check_free`.
-    """
-    if not known:
-        check_free(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_ours(folder):
-        return
-    text = "A folder of dtmt_tf, which may remove files that it knows from it. Do not delete this."
-    write_atomically(folder / MARK, f"{text}\n".encode())
-
-
-def check_free(folder: Path) -> None:
-    """Sees to it that a folder is this program's, or may become so. Nothing is changed.
-
-    Raises:
-        UserError: If it is no folder, or holds something and has no mark.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is no folder. Choose another --name or --output-dir.")
-    if not folder.exists() or is_ours(folder):
-        return
-    ours = (LOCK, f"{MARK}.")  # and what a killed process left of a mark
-    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith(ours))
-    if others:
-        raise UserError(
-            f"{folder} holds {others[0]!r} and no run of dtmt_tf. Nothing in it was changed. "
-            "Choose another --name or --output-dir."
-        )
-
-
-def is_ours(folder: Path) -> bool:
-    """Whether a folder has this program's mark."""
-    return file_status(folder / MARK) is not None
-
-
-def clean(folder: Path, known: Iterable[str]) -> list[Path]:
-    """Removes the files that this program knows from a folder that it marked.
-
-    Args:
-        folder: The folder.
-        known: Patterns of paths below it, one name a folder: `train/checkpoints/step-*.npz`. Of a
-            link that fits the link is removed; no link to a folder is entered.
-
-    Returns:
-        The files that stay, but for lock and mark.
-
-    Raises:
-        UserError: If the folder is not marked; then nothing is removed.
-
-    Side effects:
-        Removes files, and folders of the patterns that are empty then.
-    """
-    if not is_ours(folder):
-        raise UserError(
-            f"{folder} is no folder that dtmt_tf made: it has no {MARK}. Nothing was removed."
-        )
-    patterns = [pattern.split("/") for pattern in known]
-    stay = []
-    for place, folders, names in os.walk(folder, topdown=False, onerror=_raise):
-        inside = Path(place).relative_to(folder).parts
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        for name in sorted([*names, *links]):
-            path, parts = Path(place) / name, (*inside, name)
-            if parts in ((LOCK,), (MARK,)):
-                continue
-            if any(_fits(parts, pattern) for pattern in patterns):
-                path.unlink(missing_ok=True)
-            else:
-                stay.append(path)
-        if inside and any(_fits(inside, pattern[: len(inside)]) for pattern in patterns):
-            with contextlib.suppress(OSError):  # it is not empty
-                os.rmdir(place)
-    return sorted(stay)
-
-
-def _fits(parts: tuple[str, ...], pattern: list[str]) -> bool:
-    pairs = zip(parts, pattern, strict=False)
-    return len(parts) == len(pattern) and all(fnmatch.fnmatchcase(*pair) for pair in pairs)
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def file_status(path: Path) -> os.stat_result | None:

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from dtmt_tf.errors import DAMAGED, UserError, listed
 from dtmt_tf.fetch import FAILURES, cache_dir, fetch, fetch_text
-from dtmt_tf.files import flush, locked, told_if_full
+from dtmt_tf.files import flush, told_if_full
+from dtmt_tf.folders import locked
 
 _log = logging.getLogger(__name__)
 

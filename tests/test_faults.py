@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.files import claimed, clean, clear_leftovers, is_ours, mark, write_atomically
+from dtmt_tf.files import clear_leftovers, write_atomically
+from dtmt_tf.folders import claimed, clean, is_ours, mark
 from dtmt_tf.resumable_lines import ResumableLines
 from tests import faults
 from tests.faults import ERRORS, Fault

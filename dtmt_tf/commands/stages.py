@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from dtmt_tf import caller, files
+from dtmt_tf import caller, files, folders
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.fetch import cache_dir
 
@@ -82,8 +82,8 @@ class Stages:
         Side effects:
             The folder belongs to this process meanwhile, and is marked as this program's.
         """
-        with files.claimed(self.folder):
-            files.mark(self.folder)
+        with folders.claimed(self.folder):
+            folders.mark(self.folder)
             self._check()
             for number, stage in enumerate(self.stages):
                 if self._is_done(number):

@@ -23,7 +23,8 @@ from dtmt_tf.data.check import TRAIN, check_pairs
 from dtmt_tf.data.parallel_text import Facts, PreparedText, fingerprint, preparing
 from dtmt_tf.data.request import Request
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.files import locked, write_atomically
+from dtmt_tf.files import write_atomically
+from dtmt_tf.folders import locked
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of
 from dtmt_tf.errors import UserError
 from dtmt_tf.fetch import FAILURES, fetch
-from dtmt_tf.files import locked
+from dtmt_tf.folders import locked
 
 _log = logging.getLogger(__name__)
 

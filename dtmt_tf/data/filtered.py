@@ -18,7 +18,8 @@ from dtmt_tf.data import filters
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.data.parallel_text import PreparedText
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import locked, write_atomically
+from dtmt_tf.files import write_atomically
+from dtmt_tf.folders import locked
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from dtmt_tf.data.lines import FileFacts, facts_of
 from dtmt_tf.errors import DAMAGED
-from dtmt_tf.files import locked, write_atomically
+from dtmt_tf.files import write_atomically
+from dtmt_tf.folders import locked
 
 
 class KnownTexts:

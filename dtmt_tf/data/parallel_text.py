@@ -25,7 +25,7 @@ from tqdm import tqdm
 from dtmt_tf.data.check import Finding
 from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import locked
+from dtmt_tf.folders import locked
 
 PAIRS_PER_SHARD = 100_000  # TFDS holds one shard in memory while it writes
 PAIRS_AT_ONCE = 1000  # read together

@@ -24,7 +24,8 @@ from tqdm import tqdm
 
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.files import clear_leftovers, locked, write_atomically
+from dtmt_tf.files import clear_leftovers, write_atomically
+from dtmt_tf.folders import locked
 from dtmt_tf.terminal import bar_columns
 from dtmt_tf.text import Vocabulary
 

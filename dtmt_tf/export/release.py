@@ -22,7 +22,7 @@ from dtmt_tf.export.model_card import card_text, model_card
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.versions import REFUSED, move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
-from dtmt_tf.files import claimed
+from dtmt_tf.folders import claimed
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.settings import differences
 from dtmt_tf.translator import live_versions

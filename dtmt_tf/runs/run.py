@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dtmt_tf import files
+from dtmt_tf import folders
 from dtmt_tf.config import Task
 from dtmt_tf.data.check import format_findings
 from dtmt_tf.data.corpus import Corpus, load_corpus
@@ -156,8 +156,8 @@ class Run:
             UserError: If another process has it, or it holds what this program did not make.
         """
         known = self.check_place()
-        with files.claimed(self.folder):
-            files.mark(self.folder, known)
+        with folders.claimed(self.folder):
+            folders.mark(self.folder, known)
             yield
 
     def check_place(self) -> bool:
@@ -171,12 +171,12 @@ class Run:
         """
         known = self._began_unmarked()
         if not known:
-            files.check_free(self.folder)
+            folders.check_free(self.folder)
         return known
 
     def _began_unmarked(self) -> bool:
         """Whether a version that made no marks began, prepared or exported a run in the folder."""
-        if files.is_ours(self.folder):
+        if folders.is_ours(self.folder):
             return False
         for path in self.folder.glob("*/experiment.json"):
             read_settings(path)  # what is damaged may be somebody else's
@@ -338,7 +338,7 @@ class Run:
         """
         scored = [f"train/{split}.txt*" for split in self._splits_scored()]
         steps = self.checkpoints.steps()
-        stay = files.clean(self.folder, [*KNOWN, *scored])
+        stay = folders.clean(self.folder, [*KNOWN, *scored])
         if any(steps):
             exported = any(self.folder.glob("[0-9]*/saved_model.pb"))
             kept = " What is exported stays, and translates until this run exports." * exported

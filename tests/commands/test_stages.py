@@ -10,7 +10,7 @@ import pytest
 from dtmt_tf.commands import stages
 from dtmt_tf.commands.stages import Stage, Stages
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import claimed
+from dtmt_tf.folders import claimed
 
 
 class Killed(BaseException):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dtmt_tf import caller
-from dtmt_tf.files import claimed
+from dtmt_tf.folders import claimed
 from tests.end_to_end.conftest import ROOT, run
 
 SCRIPTS = sorted(

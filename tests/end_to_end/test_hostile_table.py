@@ -27,7 +27,7 @@ from dtmt_tf import cli, startup
 from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
-from dtmt_tf.files import LOCK
+from dtmt_tf.folders import LOCK
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, session
 from dtmt_tf.tasks import TASKS

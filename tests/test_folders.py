@@ -4,17 +4,14 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from dtmt_tf import folders
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import (
-    claimed,
-    clean,
-    is_ours,
-    mark,
-)
+from dtmt_tf.folders import claimed, clean, is_ours, locked, mark
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,7 +22,7 @@ def names(folder):
 
 CLAIM = """
 import pathlib, sys, time
-from dtmt_tf.files import claimed
+from dtmt_tf.folders import claimed
 with claimed(pathlib.Path(sys.argv[1])):
     print("claimed", flush=True)
     time.sleep(60)
@@ -58,6 +55,67 @@ def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
         assert f"in use by process {os.getpid()} ".encode() in other.stderr
     with claimed(folder):
         pass
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / ".lock").symlink_to(victim)
+    for lock in (lambda: locked(tmp_path / ".lock"), lambda: claimed(tmp_path)):
+        with pytest.raises(UserError, match="should be a file"), lock():
+            pass
+    assert victim.read_bytes() == b"precious"
+
+
+HOLD = """
+import pathlib, sys
+from dtmt_tf.folders import locked
+with locked(pathlib.Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_who_waits_long_for_a_lock_is_told_whom_for(tmp_path, monkeypatch, caplog):
+    path = tmp_path / "cache" / ".lock"
+    holder = subprocess.Popen(
+        *([sys.executable, "-c", HOLD, path],),
+        **{"cwd": ROOT, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
+    )
+    caplog.set_level("INFO")
+    monkeypatch.setattr(folders, "SILENT", 0.1)
+    try:
+        assert holder.stdout.readline() == "locked\n"
+        later = threading.Timer(0.5, holder.communicate)
+        later.start()
+        with locked(path):
+            assert f"process {os.getpid()} " in path.read_text()
+        later.join()
+        assert holder.returncode == 0  # it had let go
+    finally:
+        holder.kill()
+        holder.communicate()
+    (said,) = caplog.messages
+    assert said.startswith(f"Waiting for process {holder.pid} on ")
+    assert said.endswith(f"{path}), which has {path}.")
+    caplog.clear()
+    with locked(path):  # free at once: no word
+        pass
+    assert not caplog.messages
+
+
+def test_a_file_system_without_locks_is_told_and_used(tmp_path, monkeypatch, caplog):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folders.fcntl, "flock", fail)
+    with locked(tmp_path / "cache.lock"), claimed(tmp_path / "run"):
+        mark(tmp_path / "run")
+    assert [said.partition(" can not be locked: ")[0] for said in caplog.messages] == [
+        str(tmp_path / "cache.lock"),
+        str(tmp_path / "run" / ".lock"),
+    ]
+    assert f"no other process works in {tmp_path / 'run'}." in caplog.messages[1]
 
 
 @pytest.mark.parametrize("refused", ["mkdir", "open"])

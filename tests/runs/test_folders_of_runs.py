@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
-from dtmt_tf.files import MARK, claimed
+from dtmt_tf.folders import MARK, claimed
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, Session
 from dtmt_tf.runs.compared import all_settings, compared
