@@ -1,4 +1,4 @@
-"""How wide what is printed may be."""
+"""How wide what is printed may be, and the bar that counts lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import shutil
 import sys
 from typing import TextIO
 
+from tqdm import tqdm
+
 WIDEST = 80  # columns
+OF_A_LOG = 20.0  # seconds from the beginning to its first line, and from line to line
 
 
 def columns() -> int:
@@ -26,3 +29,22 @@ def bar_columns(stream: TextIO | None = None) -> int:
     except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced by a test
         wide = 0
     return min(WIDEST, wide or WIDEST) - 1
+
+
+def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
+    """Returns a bar that counts lines, `done` of them already; none is shown if it says nothing.
+
+    A log gets few lines of it, and of what is soon done none.
+    """
+    terminal = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        initial=done,
+        desc=text,
+        unit="line",
+        disable=not text,
+        leave=False,
+        ncols=bar_columns(),
+        delay=0 if terminal else OF_A_LOG,
+        mininterval=0.2 if terminal else OF_A_LOG,
+    )

@@ -1,17 +1,18 @@
 """What is printed fits the terminal that shows it."""
 
 import fcntl
+import io
 import os
 import pty
 import shlex
 import struct
+import sys
 import termios
 
 import pytest
 
 from dtmt_tf import terminal
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.decoding import translate
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_a_bar_is_as_wide_as_its_terminal(shown, monkeypatch):
     for columns, expected in ((60, 59), (80, 79), (200, 79)):
         monkeypatch.setattr("sys.stderr", shown(columns))
         assert terminal.bar_columns() == expected
-        with translate.progress_bar(1000, "translate") as bar:
+        with terminal.line_bar(1000, "translate") as bar:
             bar.update(500)
             assert "500/1000" in str(bar) and len(str(bar)) == expected
 
@@ -42,6 +43,15 @@ def test_without_a_terminal_a_bar_has_79_columns(monkeypatch, tmp_path):
     with (tmp_path / "log").open("w") as log:
         assert terminal.bar_columns(log) == 79
     assert terminal.bar_columns(log) == 79  # closed
+
+
+def test_a_log_gets_a_line_of_what_takes_long_alone(monkeypatch):
+    for seconds, expected in ((0.0, True), (20.0, False)):
+        monkeypatch.setattr(terminal, "OF_A_LOG", seconds)
+        monkeypatch.setattr("sys.stderr", io.StringIO())
+        with terminal.line_bar(10, "translate") as bar:
+            bar.update(5)
+            assert ("translate:  50%" in sys.stderr.getvalue()) == expected
 
 
 def words(line):

@@ -21,8 +21,8 @@ class GatedCell(AbstractRNNCell):
 
     Args:
         units: Size of the state, H. Positive.
-        update_offset: What the update gate's offset starts from, or stays at if the gates have
-            neither norm nor bias; below 0 the cell keeps more of its state.
+        update_offset: What the offsets of the gates that take from the state start from, or stay
+            at if the gates have neither norm nor bias; below 0 the cell keeps more of its state.
         use_bias: Whether there are biases: of the gates, where they have no norm, and of the
             candidate.
         **kwargs: See `AbstractRNNCell`.
@@ -32,6 +32,7 @@ class GatedCell(AbstractRNNCell):
     num_input_projections: int
     num_state_projections: int
     use_candidate_bias = True
+    taking_gates: tuple[int, ...] = (1,)  # of r, z, ...: those that take from the state
 
     def __init__(
         self, units: int, *, update_offset: float = 0.0, use_bias: bool = True, **kwargs: Any
@@ -46,7 +47,10 @@ class GatedCell(AbstractRNNCell):
             use_layer_norm=self.use_layer_norm,
             use_bias=use_bias,
             initializer=self.initializer,
-            first_offsets=[0.0, update_offset, *[0.0] * (self.num_gates - 2)],  # r, z, ...
+            first_offsets=[
+                update_offset if gate in self.taking_gates else 0.0
+                for gate in range(self.num_gates)
+            ],
             name="gates",
             dtype=self.dtype_policy,
         )

@@ -47,6 +47,7 @@ class LAUCell(GatedCell):
     num_gates = 3
     num_input_projections = 5
     num_state_projections = 4
+    taking_gates = (1, 2)
 
     def gate_values(self, projected: Any, h: Any) -> dict[str, Any]:
         """r, z, g and c."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import queue
 import random
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from dtmt_tf.client.connections import Connection, Refusal, TemporaryFailure
 from dtmt_tf.errors import UserError
 from dtmt_tf.refusals import Refusals
 from dtmt_tf.resumable_lines import ResumableLines
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import line_bar
 
 _FIRST_WAIT_SECONDS = 0.25  # before a request is sent again; doubled each time
 _LONGEST_WAIT_SECONDS = 30.0
@@ -108,7 +105,7 @@ class Sending:
             for connection in connections:
                 # a thread that waits for a server should not keep the process from ending
                 threading.Thread(target=work, args=(connection,), daemon=True).start()
-            with _progress_bar(len(lines), output.done) as bar:
+            with line_bar(len(lines), "translate", output.done) as bar:
                 while self.sent < len(rest):
                     answer = answers.get()
                     if isinstance(answer, Exception):
@@ -173,17 +170,3 @@ class Sending:
             else:
                 yield _Answer(start, translations, time.monotonic() - begin, retry)
                 return
-
-
-def _progress_bar(total: int, done: int) -> tqdm:
-    terminal = sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        initial=done,
-        desc="translate",
-        unit="line",
-        leave=False,
-        ncols=bar_columns(),
-        delay=0 if terminal else 20,  # seconds; a log wants few lines
-        mininterval=0.2 if terminal else 20,
-    )

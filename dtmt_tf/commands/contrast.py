@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,10 +182,9 @@ def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list
     run = Run.open(folder, common.data_dir(args), common.cache_dir())
     run.check_trained()
     score = score_function(run, best_model(run)[0])
-    progress = str(folder) if sys.stderr.isatty() else ""
     yield (
         str(folder),
-        lambda pairs: score_pairs(pairs, score, batch_size=args.batch_size, progress=progress),
+        lambda pairs: score_pairs(pairs, score, batch_size=args.batch_size, progress=str(folder)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,17 +88,18 @@ def command(arguments: Sequence[str] | None = None) -> int:
     systems = {}
     for name, run, model in _models(args):
         found = {}
+        print(f"{name}\n{probing.table_head(tasks)}", flush=True)
         for task in tasks.values():
-            progress = f"{name}: {task.name}" if sys.stderr.isatty() else ""
             representations = {
-                split: represent(run, model, sentences, progress)
+                split: represent(run, model, sentences, f"{name}: {task.name}")
                 for split, sentences in task.sentences.items()
             }
             found[task.name] = probing.probe(
                 task, representations, classifier, control=not args.no_control
             )
+            print(probing.table_row(task.name, found[task.name], tasks), flush=True)
         systems[name] = found
-        print(f"{name}\n{probing.format_probed(found)}\n")
+        print()
     if args.json:
         write_json(args.json, {name: probing.plain(found) for name, found in systems.items()})
     if args.plot:

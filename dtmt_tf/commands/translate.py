@@ -18,6 +18,7 @@ from dtmt_tf.commands.shown import Unanswered, as_json, as_row
 from dtmt_tf.commands.terms import read_glossary, read_words
 from dtmt_tf.errors import UserError
 from dtmt_tf.refusals import Refusals
+from dtmt_tf.terminal import line_bar
 
 if TYPE_CHECKING:
     from dtmt_tf.translator import Score, Translation, Translator
@@ -77,7 +78,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     """Writes a line for each line of the input."""
-    from dtmt_tf.decoding import progress_bar
     from dtmt_tf.resumable_lines import ResumableLines
 
     text = lines.Lines(args.input, args.replace_invalid)
@@ -95,8 +95,9 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     show = functools.partial(as_json, nbest=args.nbest > 0) if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
-    on_screen = sys.stderr.isatty() and not (args.output is None and sys.stdout.isatty())
-    total = lines.count(args.input) if on_screen and args.input else None
+    on_screen = args.output is None and sys.stdout.isatty()  # where a bar would be in the way
+    total = lines.count(args.input) if args.input and not on_screen else None
+    shown = not on_screen and (total is not None or sys.stderr.isatty())
     with (
         Refusals(args.skip_refused) as refusals,
         ResumableLines(args.output, settings) as output,
@@ -107,7 +108,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
             return Unanswered(row.partition(BETWEEN)[0])
 
         rest, answer_all = output.remaining(rows), _answerer(translator, args)
-        with progress_bar(total, "translate" if on_screen else "", output.done) as bar:
+        with line_bar(total, "translate" if shown else "", output.done) as bar:
             for answer in translator.paced(rest, answer_all, text.ready, refuse):
                 output.write([show(answer)])
                 bar.update()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -19,7 +18,7 @@ from dtmt_tf.decoding.by_length import by_length
 from dtmt_tf.decoding.shortlist import Shortlist
 from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import line_bar
 
 Search = Callable[..., Hypotheses]
 Asked = TypeVar("Asked")
@@ -169,20 +168,6 @@ def find_by_length(
     return Hypotheses(*by_length(find_rows, lengths, batch_size, specs))
 
 
-def progress_bar(total: int | None, text: str, done: int = 0) -> tqdm:
-    """Returns a bar that counts lines, `done` of them already; none is shown if it says nothing."""
-    return tqdm(
-        total=total,
-        initial=done,
-        desc=text,
-        unit="line",
-        disable=not text,
-        leave=False,
-        ncols=bar_columns(),
-        mininterval=0.2 if sys.stderr.isatty() else 20.0,  # seconds; a log wants few lines
-    )
-
-
 def in_batches(
     rows: Sequence[Asked],
     answer: Callable[[list[Asked]], Sequence[Answer]],
@@ -247,7 +232,7 @@ def translate_lines(
     with contextlib.ExitStack() as stack:
         bar = progress
         if isinstance(bar, str):
-            bar = stack.enter_context(progress_bar(len(lines), bar))
+            bar = stack.enter_context(line_bar(len(lines), bar))
         found = in_batches(lines, answer, batch_size, advance=bar.update)
     return [text for text, _ in found], [score for _, score in found]
 
@@ -267,7 +252,7 @@ def score_pairs(
         progress: What the progress bar says; no bar if empty.
     """
     different = list(dict.fromkeys(pairs))
-    with progress_bar(len(different), progress) as bar:
+    with line_bar(len(different), progress) as bar:
         found = in_batches(different, score, batch_size, lambda pair: sum(map(len, pair)),
                            bar.update)  # fmt: skip
     scores = dict(zip(different, found, strict=True))
@@ -293,6 +278,6 @@ def translate_to(
         progress: What the progress bar says; no bar if empty.
     """
     rest = output.remaining(lines)
-    with progress_bar(len(lines), progress, output.done) as bar:
+    with line_bar(len(lines), progress, output.done) as bar:
         while chunk := list(itertools.islice(rest, batches * batch_size)):
             output.write(translate_lines(chunk, translate, batch_size, bar)[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,21 +140,25 @@ def probe(
     )
 
 
-def format_probed(tasks: Mapping[str, Probed]) -> str:
-    """Returns a table of at most 80 columns, unless a task's name is too long."""
-    first = max(len("task"), *map(len, tasks))
-    head = (
-        "task".ljust(first) + "  level      accuracy  95 % interval  majority  control  selectivity"
-    )
-    lines = [head, "-" * len(head)]
-    for name, found in tasks.items():
-        interval = "{:.1f}-{:.1f}".format(*found.accuracy.interval)
-        row = f"{name.ljust(first)}  {found.level:<9}  {found.accuracy.percent:>8.1f}"
-        row += f"  {interval:>13}  {found.majority:>8.1f}"
-        if found.control is not None:
-            row += f"  {found.control.percent:>7.1f}  {found.selectivity:>11.1f}"
-        lines.append(row)
-    return "\n".join(lines)
+def table_head(names: Iterable[str]) -> str:
+    """Returns the head of a table of tasks: at most 80 columns, unless a task's name is long."""
+    head = f"{'task':<{_widest(names)}}"
+    head += "  level      accuracy  95 % interval  majority  control  selectivity"
+    return f"{head}\n{'-' * len(head)}"
+
+
+def table_row(name: str, found: Probed, names: Iterable[str]) -> str:
+    """Returns a task's row of the table whose tasks have these names."""
+    interval = "{:.1f}-{:.1f}".format(*found.accuracy.interval)
+    row = f"{name:<{_widest(names)}}  {found.level:<9}  {found.accuracy.percent:>8.1f}"
+    row += f"  {interval:>13}  {found.majority:>8.1f}"
+    if found.control is not None:
+        row += f"  {found.control.percent:>7.1f}  {found.selectivity:>11.1f}"
+    return row
+
+
+def _widest(names: Iterable[str]) -> int:
+    return max(len("task"), *map(len, names))
 
 
 def plain(tasks: Mapping[str, Probed]) -> dict[str, object]:

@@ -43,7 +43,7 @@ class DeepLAUConfig(ModelConfig):
         "none", "what layers above the first add to their state: x or W x", choices=CONNECTIONS
     )
     gate_offset: float = setting(
-        0.0, "added to the update gates, a constant; below 0: more state stays"
+        0.0, "added to gates that take from the state; below 0: more of it stays"
     )
     initializer_stddev: float = setting(
         0.04, "deviation of the normal first weights; 0.08 suits 256 units", above=0, at_most=100
@@ -62,9 +62,9 @@ class DeepLAU(RecurrentModel):
     """Wang et al. (2017), "Deep Neural Machine Translation with Linear Associative Unit".
 
     arXiv:1705.00861. Cells and softmax have neither norms nor biases, as printed, unless
-    `gate_offset` shifts the update gates. Not printed is what the decoder starts from: all its
-    layers start from tanh(W mean + b) of the annotations, as in the program that their attention is
-    taken from (dl4mt-tutorial, session 2).
+    `gate_offset` shifts update gates, and input gates of LAUs. Not printed is what the decoder
+    starts from: all its layers start from tanh(W mean + b) of the annotations, as in the program
+    that their attention is taken from (dl4mt-tutorial, session 2).
 
     Args:
         config: Sizes and switches.

@@ -49,7 +49,7 @@ class DTMTConfig(ModelConfig):
         "target: its table is the softmax's; all: the source's, too",
         choices=("none", "target", "all"),
     )
-    update_offset: float = setting(0.0, "what the update gates' offsets start from")
+    update_offset: float = setting(0.0, "first offsets of the gates that take from the state")
     transition_offset: float = setting(
         0.0, "added to it in T-GRUs; below 0 they start shallow; -3 suits four"
     )

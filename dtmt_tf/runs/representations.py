@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.decoding import in_batches, progress_bar
+from dtmt_tf.decoding import in_batches
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
+from dtmt_tf.terminal import line_bar
 
 
 def represent(
@@ -41,7 +42,7 @@ def represent(
     def answer(texts: list[str]) -> list[tuple[np.ndarray, ...]]:
         return list(zip(*(each.numpy() for each in means(tf.constant(texts))), strict=True))
 
-    with progress_bar(len(sentences), progress) as bar:
+    with line_bar(len(sentences), progress) as bar:
         batch_size = run.experiment.decoding.batch_size
         rows = in_batches(sentences, answer, batch_size, advance=bar.update)
     return [np.stack(each) for each in zip(*rows, strict=True)]

@@ -1,4 +1,5 @@
 import contextlib
+import sys
 import threading
 import time
 
@@ -259,9 +260,11 @@ def test_bytes_that_are_no_utf8_do_not_stop_the_translation():
     assert translations == ["a�"]
 
 
-def test_a_progress_bar_appears_on_request(capsys):
+def test_a_progress_bar_appears_on_request(capsys, monkeypatch):
     def translate(texts):
         return texts, tf.zeros(len(texts))
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
     translate_lines(["a"], translate, 1)
     assert capsys.readouterr().err == ""

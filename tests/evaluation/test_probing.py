@@ -188,10 +188,12 @@ PROBED = {
 
 
 def test_the_table_has_intervals_and_fits_80_columns():
-    _, _, tense, bshif = probing.format_probed(PROBED).splitlines()
+    head = probing.table_head(PROBED).splitlines()
+    tense, bshif = (probing.table_row(name, found, PROBED) for name, found in PROBED.items())
     assert tense.split() == "Tense semantic 90.0 82.6-94.5 50.0 60.0 30.0".split()
     assert bshif.split() == "BShif syntactic 55.0 45.2-64.4 51.0".split()
-    assert max(map(len, probing.format_probed(PROBED).splitlines())) <= 80
+    assert [*map(len, head)] == [73, 73]
+    assert len(tense) == 73  # numbers stand below their names
     plain = probing.plain(PROBED)
     assert plain["Tense"]["selectivity"] == 30.0 and plain["BShif"]["control"] is None
     assert plain["Tense"]["interval"] == [82.563, 94.477]

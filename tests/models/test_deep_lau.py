@@ -217,8 +217,8 @@ def flow(cells, x):
     return np.linalg.norm(tape.gradient(last, x), axis=(0, 2))
 
 
-def plain_cell(kind, inputs, units):
-    options = {"use_layer_norm": False, "use_bias": False}
+def plain_cell(kind, inputs, units, **options):
+    options |= {"use_layer_norm": False, "use_bias": False}
     cell = (
         LAUCell(units, **options) if kind == "lau" else GRUCell(units, reset_after=False, **options)
     )
@@ -260,6 +260,15 @@ def test_a_fresh_lau_passes_less_gradient_back_in_time(rng):
         lengths[kind] = flow([cell], x)
     assert lengths["lau"][40] < 0.1 * lengths["gru"][40]  # 40 steps back
     assert lengths["lau"][-1] > 0.1 * lengths["gru"][-1]  # the same step
+
+
+def test_a_lau_whose_gates_start_lower_keeps_up(rng):
+    x = rng.normal(size=(1, 80, 8)).astype("float32")
+    lengths = {}
+    for kind in ("gru", "lau"):  # both of a LAU's gates that take from the state
+        cell = plain_cell(kind, 8, 8, update_offset=-3.0)
+        lengths[kind] = flow([randomise(cell, np.random.default_rng(3), 0.4)], x)
+    assert lengths["lau"][40] > 0.1 * lengths["gru"][40]  # 40 steps back
 
 
 def test_a_connection_of_no_kind_is_refused_when_it_is_made():
