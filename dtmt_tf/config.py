@@ -239,6 +239,7 @@ class TrainingConfig(Section):
     adam_epsilon: float = setting(
         1e-6, "added to the uncorrected root, as in TensorFlow", above=0, at_most=1
     )
+    adam_epsilon_corrected: bool = setting(False, "epsilon is added to the corrected root instead")
     adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
     adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
     clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)

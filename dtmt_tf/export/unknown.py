@@ -16,7 +16,7 @@ def never_written(target: Subwords, decoding: DecodingConfig) -> int | None:
 
 
 class UnknownWords:
-    """What each <unk> of a translation is replaced by: PosUnk of Wang et al. (2017), Section 4.2.
+    """What each <unk> of a translation is replaced by: PosUnk of Wang et al. (2017), Section 4.3.
 
     As Jean et al. (2015), arXiv:1412.2007, Section 3.3, take it: the source word with most
     attention, translated by a dictionary if that has it, or else copied. In a source of sub-words

@@ -19,7 +19,7 @@ class AdditiveAttention(keras.layers.Layer):
 
     (Miceli Barone et al., 2017.) Queries and keys are as wide as the annotations. `c` moves all
     scores alike and has no effect; it is there because the authors count it. Without norms and
-    biases it is that of Wang et al. (2017), Eqs. (10) and (11), and Hao et al. (2019), Eq. (12).
+    biases it is that of Wang et al. (2017), Eqs. (10) and (11), and Hao et al. (2019), Eq. (13).
 
     Args:
         units: Width of the annotations, and of queries and keys, A.

@@ -23,7 +23,9 @@ from dtmt_tf.layers import (
     RecurrenceLayer,
     SeedSeries,
     WordRecurrence,
+    watching,
 )
+from dtmt_tf.models.recurrent_model import mean_gates
 from dtmt_tf.models.transformer import PRESETS as TRANSFORMERS
 from dtmt_tf.models.transformer import Transformer, TransformerConfig
 from dtmt_tf.models.translation_model import Multiplications, elements
@@ -89,7 +91,9 @@ class RecurrenceTransformer(Transformer):
     What the paper leaves open follows from its count of new parameters, see ARCHITECTURE.md: GRUs
     have no bias, reset the state before the product, and are as wide as the Transformer; both
     chains share an attention with one matrix for queries and one for keys; the feed-forward part is
-    as wide as both chains. `training.word_dropout_rate` drops words of each encoder by itself.
+    as wide as both chains. Its norms stand after its parts, as in (7) and (8), wherever
+    `model.pre_norm` puts those of the Transformer's layers. `training.word_dropout_rate` drops
+    words of each encoder by itself.
 
     Args:
         config: Sizes and switches.
@@ -184,6 +188,20 @@ class RecurrenceTransformer(Transformer):
         if self.config.fusion == "columns":
             annotations = ops.concatenate([annotations, recurrent[0]], axis=-1)
         return self.decoder.precompute(annotations, bias, recurrent)
+
+    def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
+        """See the base class; the gates are those of the recurrence encoder."""
+        with watching() as seen:
+            gates, weights = super().inspect(source_ids, target_ids)
+        names = {
+            chain: f"recurrence/{layer.name}/{chain.name}/"
+            for layer in self.recurrence.layers
+            for chain in layer.recurrence.chains
+        }
+        for each in seen:
+            steps = next(iter(each.inner.values())).shape[:2]
+            gates |= mean_gates(each, ops.ones(steps), names[each.layer])
+        return gates, weights
 
     def multiplications(self) -> Multiplications:
         """See the base class."""

@@ -135,13 +135,10 @@ class RecurrentModel(TranslationModel):
         with watching() as seen:
             self.features(source_ids, target_ids)
         target_mask = ops.not_equal(target_ids, PAD_ID)
-        gates = {}
-        for layer, inner, mask in seen:
-            prefix = "" if layer is self.decoder else f"{layer.name}/"
-            real = target_mask if mask is None else mask
-            for name, value in inner.items():
-                if not name.endswith(ATTENTION):
-                    gates[prefix + name] = _mean(value, real)
+        gates: dict[str, Any] = {}
+        for each in seen:
+            prefix = "" if each.layer is self.decoder else f"{each.layer.name}/"
+            gates |= mean_gates(each, target_mask, prefix)
         return gates, _mean_attention(seen)
 
     def attention(self, source_ids: Any, target_ids: Any) -> Any:
@@ -194,7 +191,19 @@ def _mean_attention(seen: list[Seen]) -> Any:
     return ops.mean(ops.stack(weights), axis=0)
 
 
-def _mean(values: Any, mask: Any) -> Any:
-    """Returns the mean of values `[B, T, H]` where the mask `[B, T]` is True."""
-    weights = ops.cast(mask, values.dtype)[..., None]
-    return ops.sum(values * weights) / (ops.sum(weights) * values.shape[-1])
+def mean_gates(seen: Seen, mask: Any, prefix: str) -> dict[str, Any]:
+    """Returns the mean of each gate over the steps that count.
+
+    Args:
+        seen: What a layer computed.
+        mask: Bool `[B, T]`, which steps count where the layer has no mask.
+        prefix: What the gates' names begin with.
+    """
+    weights = ops.cast(mask if seen.mask is None else seen.mask, "float32")[..., None]
+
+    def mean(values: Any) -> Any:
+        values = ops.cast(values, weights.dtype)
+        return ops.sum(values * weights) / (ops.sum(weights) * values.shape[-1])
+
+    gates = {name: gate for name, gate in seen.inner.items() if not name.endswith(ATTENTION)}
+    return {prefix + name: mean(gate) for name, gate in gates.items()}

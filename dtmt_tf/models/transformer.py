@@ -35,7 +35,7 @@ class TransformerConfig(ModelConfig):
     num_heads: int = setting(8, "heads of each attention", at_least=1)
     encoder_layers: int = setting(6, "layers of the encoder", at_least=1, at_most=1000)
     decoder_layers: int = setting(6, "layers of the decoder", at_least=1, at_most=1000)
-    pre_norm: bool = setting(False, "layer norm before each sub-layer instead of after it")
+    pre_norm: bool = setting(False, "Transformer layers: norm before each sub-layer, not after it")
     tied_embeddings: str = setting(
         "none",
         "target: its table is the softmax's; all: the source's, too",

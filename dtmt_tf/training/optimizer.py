@@ -77,7 +77,9 @@ class ReducedAdam(Reduced, keras.optimizers.Adam):
     """Adam.
 
     Keras's epsilon is TensorFlow's: added to the uncorrected root,
-    `lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)`, as the paper's code has it.
+    `lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)`, as the paper's code has it. With
+    `training.adam_epsilon_corrected` it is that of Kingma and Ba (2015), Algorithm 1:
+    `lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)`, which counts for less in early updates.
     """
 
     def __init__(self, training: TrainingConfig) -> None:
@@ -87,10 +89,12 @@ class ReducedAdam(Reduced, keras.optimizers.Adam):
             beta_2=training.adam_beta_2,
             epsilon=training.adam_epsilon,
         )
+        self.is_corrected = training.adam_epsilon_corrected
 
     def apply_one(self, k: int, gradient: Any, variable: Any, rate: Any, still: Any) -> Any:
         """See `Reduced`."""
         step = tf.cast(self.iterations + 1, tf.float32)
+        correction = tf.sqrt(1 - self.beta_2**step) if self.is_corrected else 1.0
         return tf.raw_ops.ResourceApplyAdam(
             var=handle(variable),
             m=handle(self._momentums[k]),
@@ -100,7 +104,7 @@ class ReducedAdam(Reduced, keras.optimizers.Adam):
             lr=rate,
             beta1=tf.where(still, 1.0, self.beta_1),
             beta2=tf.where(still, 1.0, self.beta_2),
-            epsilon=self.epsilon,
+            epsilon=self.epsilon * correction,
             grad=gradient,
         )
 

@@ -49,8 +49,9 @@ DESCRIPTIONS = {  # of a name, or of all below a heading; Markdown
     f"{TRAINING}/target tokens a second": "Without the time of validations.",
     NORMS: "Of the gradient by the weights of one layer or transition, before clipping: whether "
     "the deep ones still learn.",
-    GATES: "Mean over real tokens of a few pairs. `z` near 0 (T-GRU, GRU): the state passes "
-    "unchanged; `l`: how much of the linear path an L-GRU takes.",
+    GATES: "Mean over real tokens of a few pairs. `z` near 0: the state passes unchanged, in "
+    "a LAU if `g` is, too; in Nematus's GRUs it is `u` near 1. `l`: how much of the linear path an "
+    "L-GRU takes.",
     ATTENTION: "Rows are sub-words of the reference, columns of the source; a row adds up to 1, "
     "the mean of all heads. The button below an image shows it in its own size.",
     "translations": "The first validation pairs.",

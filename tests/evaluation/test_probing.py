@@ -1,6 +1,7 @@
 """What classifiers tell of representations that are made up, so that the answer is known."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -103,6 +104,38 @@ def test_a_hidden_layers_penalty_is_of_a_sentence_however_many_there_are(rng):
     for penalty in (1e-5, 1e-3):
         model = Classifier("mlp", hidden=8).fit(inputs, labels, penalty)
         assert (model.predict(inputs) == labels).mean() > 0.9, penalty
+
+
+def test_the_penalty_is_chosen_on_validation_sentences(rng):
+    task, representations = made_up(rng, in_first)
+    shares = {"va": (0.5, 0.9, 0.6, 0.7, 0.8), "te": (0.1, 0.2, 0.3, 0.4, 1.0)}
+
+    class Right(Classifier):
+        """Is right about a share of a split's sentences, as its penalty's place tells."""
+
+        def fit(self, inputs, labels, penalty):
+            place = probing.PENALTIES.index(penalty)
+
+            def predict(given):
+                (split,) = (split for split in shares if SIZES[split] == len(given))
+                answers = np.array([label == "yes" for label in task.labels[split]])
+                answers[round(shares[split][place] * len(given)) :] ^= True
+                return answers
+
+            return SimpleNamespace(predict=predict)
+
+    found = probe(task, representations, Right(), control=False)
+    assert found.penalty == probing.PENALTIES[1]  # the last is best on the test sentences
+    assert found.accuracy.correct == 20
+
+
+def test_a_planes_penalty_is_of_a_sentence_however_many_there_are(rng):
+    inputs = rng.normal(size=[60, 3])
+    labels = (inputs[:, 0] + rng.normal(size=60) > 0).astype(int)
+    once, twice = (
+        Classifier().fit(np.tile(inputs, (n, 1)), np.tile(labels, n), 0.01).coef_ for n in (1, 2)
+    )
+    np.testing.assert_allclose(twice, once, rtol=1e-3)
 
 
 def test_a_classifier_that_remembers_is_not_selective(rng):

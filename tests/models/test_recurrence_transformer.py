@@ -9,6 +9,7 @@ import tensorflow as tf
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.layers import FUSIONS, Affine, SeedStream, watching
+from dtmt_tf.layers.residual_norm import ResidualNorm
 from dtmt_tf.models import MODELS, RecurrenceTransformerConfig, TransformerConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models import test_transformer as plain
@@ -259,6 +260,9 @@ def test_first_weights_are_fixed_by_the_seed_and_those_of_a_transformer_beside_t
         if len(ours.shape) == 2:
             assert np.any(ours.numpy() != unequal.numpy()), ours.path
             starts.append(float(ours.numpy().flat[0]))
+            if "recurrence/" in ours.path or "fusion/" in ours.path:  # Glorot and Bengio
+                bound = (6 / sum(ours.shape)) ** 0.5
+                assert 0.7 * bound < np.max(np.abs(ours)) <= bound, ours.path
     assert len(starts) == len(set(starts))
     names = {weight.path.partition("/")[2] for weight in model.weights}
     assert len(names) == len(model.weights)
@@ -289,6 +293,65 @@ def test_what_each_step_of_arn_attends_to_can_be_watched():
     for each in seen:
         np.testing.assert_allclose(np.sum(each.inner["attention"], -1), 1, rtol=1e-5)
     np.testing.assert_array_equal(first.inner["attention"][1, :, 2:], 0)  # padding
+
+
+@pytest.mark.parametrize("form", ["biarn, two layers, all", "birnn, three layers"])
+def test_gates_of_the_recurrence_are_inspected(form):
+    model = make_model(form)
+    gates, _ = model.inspect(SOURCE, TARGET)
+    layers = model.config.recurrence_layers
+    assert set(gates) == {
+        f"recurrence/layer_{k}/{way}/{gate}"
+        for k in range(1, layers + 1)
+        for way in ("forward", "backward")
+        for gate in (("r", "z") if "birnn" in form else ("gru/r", "gru/z"))
+    }
+    cell = model.recurrence.layers[-1].recurrence.chains[1].transition
+    cell = getattr(cell, "cell", cell)
+    cell.kernel.assign(np.zeros(cell.kernel.shape))
+    cell.recurrent_kernel.assign(np.zeros(cell.recurrent_kernel.shape))
+    changed, _ = model.inspect(SOURCE, TARGET)
+    for name, value in changed.items():  # of what padding holds there is no share
+        last = name.startswith(f"recurrence/layer_{layers}/backward")
+        assert float(value) == pytest.approx(0.5 if last else float(gates[name]), rel=1e-5)
+    before = [float(gates[name]) for name in gates if "backward" in name]
+    assert max(abs(value - 0.5) for value in before) > 1e-3
+
+
+def test_dropout_reaches_what_the_decoder_reads_of_the_recurrence():
+    model = make_model("biarn", rate=0.4)  # not a Transformer's memory: that of the fusion
+    still = model.source_memory(SOURCE)[-2][-1][0]
+    dropped = model.source_memory(SOURCE, training=True, seeds=SeedStream((1, 2)))[-2][-1][0]
+    assert relative_error(dropped, still) > 0.01
+
+
+def test_every_part_of_the_model_is_told_that_it_trains(monkeypatch):
+    after, told = ResidualNorm.after, []
+
+    def spy(self, x, result, training, seeds):
+        told.append((training, seeds is not None))
+        return after(self, x, result, training, seeds)
+
+    monkeypatch.setattr(ResidualNorm, "after", spy)
+    model = make_model("gated, all, pre-norm", rate=0.4)
+    model(SOURCE, TARGET, training=True, seeds=SeedStream((1, 2)))
+    assert told == [(True, True)] * (2 + 2 + 2 * 4)  # encoder, recurrence; decoder with fusions
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_dropout_reaches_the_fusion(rng, name):
+    options = {"norm": {"pre_norm": False, "dropout_rate": 0.4}, "initializer": "glorot_uniform"}
+    fusion = FUSIONS[name](6, 4, 2, **options)
+    fusion.build((None, None, 6))
+    c, d = (rng.normal(size=(1, 3, 6)).astype("float32") for _ in range(2))
+    memory = fusion.precompute(rng.normal(size=(1, 5, 4)).astype("float32"), np.ones((1, 5), bool))
+    still = fusion(c, d, memory)
+    first, same, other = (
+        fusion(c, d, memory, training=True, seeds=SeedStream(base))
+        for base in ((1, 2), (1, 2), (1, 3))
+    )
+    np.testing.assert_array_equal(first, same)
+    assert relative_error(other, first) > 0.01 and relative_error(first, still) > 0.01
 
 
 @pytest.mark.parametrize(

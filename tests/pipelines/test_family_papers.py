@@ -187,7 +187,7 @@ def test_the_budget_with_most_rows_is_first_and_lists_what_was_not_run():
 def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
     series = {"paper": "recurrence", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
     found = [record(row, seed=1, series=series) for row in ("base", "biarn1")]
-    words = [10] * 40 + [20] * 30 + [50] * 20
+    words = [10] * 25 + [15] * 15 + [16] * 14 + [20] * 16 + [50] * 20  # (0, 15], (15, 30], ...
     rows = np.array([[10, 10, 8, 6, 4, 2], [10, 10, 5, 3, 2, 1]])[np.arange(len(words)) % 2]
     columns = {"source_words": words, **dict(zip(records.COUNTED, rows.T, strict=True))}
     texts = {name: " ".join(map(str, values)) for name, values in columns.items()}
@@ -196,7 +196,7 @@ def test_lengths_stand_in_intervals_or_beyond_bounds_with_bands():
     panel = panels.figure_panel("t", table, found)
     assert list(panel.ticks.values()) == ["1-15\n40", "16-30\n30", "46+\n20"]
     beyond = panels.figure_panel("t", dataclasses.replace(table, bounds=()), found)
-    assert list(beyond.ticks.values()) == ["0\n90", "10\n50", "20\n20", "30\n20", "40\n20"]
+    assert list(beyond.ticks.values()) == ["0\n90", "10\n65", "20\n20", "30\n20", "40\n20"]
     for line in (*panel.lines, *beyond.lines):
         for (_, bleu), (low, high) in zip(line.points, line.band, strict=True):
             assert low < bleu < high

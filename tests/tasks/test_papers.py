@@ -144,15 +144,16 @@ def test_the_defaults_are_the_papers_english_german():
 
 
 @pytest.mark.parametrize(
-    ("task", "size", "updates", "averaged"),
+    ("task", "size", "updates", "averaged", "apart"),
     [
-        ("wmt14_ende_base", "base", 100_000, 5),
-        ("wmt14_ende_big", "big", 300_000, 20),
-        ("wmt17_zhen", "base", 100_000, 5),
-        ("wmt17_zhen_big", "big", 300_000, 20),
+        # checkpoints ten minutes apart, where an update takes 0.4 s, or 1 s
+        ("wmt14_ende_base", "base", 100_000, 5, 1500),
+        ("wmt14_ende_big", "big", 300_000, 20, 600),
+        ("wmt17_zhen", "base", 100_000, 5, 1500),
+        ("wmt17_zhen_big", "big", 300_000, 20, 600),
     ],
 )
-def test_transformers_train_as_vaswani_et_al_say(task, size, updates, averaged):
+def test_transformers_train_as_vaswani_et_al_say(task, size, updates, averaged, apart):
     task = TASKS[task]
     training, decoding = task.training, task.decoding
     assert task.model == f"transformer_{size}" and task.replicas == 8
@@ -160,6 +161,7 @@ def test_transformers_train_as_vaswani_et_al_say(task, size, updates, averaged):
     assert adam == (0.9, 0.98, 1e-9) and training.clip_norm > 1e6
     assert (training.max_steps, training.patience) == (updates, 0)
     assert (training.average, training.average_count) == ("last", averaged)
+    assert training.validation_steps == apart
     assert (decoding.beam_size, decoding.length_penalty, decoding.extra_length) == (4, 0.6, 50)
 
 

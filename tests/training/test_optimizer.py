@@ -1,4 +1,4 @@
-"""Adadelta, and what a loss is divided by, against computation by hand; Adam's is in test_step."""
+"""Adadelta, the other epsilon of Adam, and what a loss is divided by, by hand; see test_step."""
 
 import dataclasses
 
@@ -54,6 +54,25 @@ def test_updates_are_adadeltas_of_the_clipped_gradient():
             moves[k] = 0.9 * moves[k] + 0.1 * move**2
             weights[k] = weights[k] - 0.5 * move
     for weight, variable in zip(weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), weight, atol=2e-6)
+
+
+def test_epsilon_can_be_that_of_adams_authors():
+    rates = {"adam_beta_1": 0.8, "adam_beta_2": 0.95, "adam_epsilon": 1e-3}
+    step = step_of(dataclasses.replace(PLAIN, **rates, adam_epsilon_corrected=True))
+    variables = step.model.trainable_variables
+    weights = [variable.numpy().astype(float) for variable in variables]
+    m, v = ([np.zeros_like(w) for w in weights] for _ in range(2))
+    for t, (source, target) in enumerate(batches(), start=1):
+        gradients = [g.numpy() for g in forced_gradients(step.model, source, target)]
+        clipped, _ = ref.clip_by_global_norm(gradients, PLAIN.clip_norm)
+        step(source, target)
+        for k, gradient in enumerate(clipped):
+            m[k] = 0.8 * m[k] + 0.2 * gradient
+            v[k] = 0.95 * v[k] + 0.05 * gradient**2
+            root = np.sqrt(v[k] / (1 - 0.95**t))
+            weights[k] = weights[k] - 1e-3 * m[k] / (1 - 0.8**t) / (root + 1e-3)
+    for weight, variable in zip(weights, variables, strict=True):
         np.testing.assert_allclose(variable.numpy(), weight, atol=2e-6)
 
 
