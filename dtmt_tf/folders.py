@@ -107,7 +107,8 @@ def _sign(file: BinaryIO) -> None:
     """Writes into a locked file which process has it."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:1000]
     owner = f"process {os.getpid()} on {socket.gethostname()} ({command})\n"
-    file.truncate(0)
+    file.seek(0)
+    file.truncate()
     file.write(owner.encode("utf-8", "replace"))
     file.flush()
 

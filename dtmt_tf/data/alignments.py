@@ -8,7 +8,8 @@ import numpy as np
 
 from dtmt_tf.data.shards import Ids
 
-MOST_LINKS = 20_000_000  # pairs of words read at most; they take 0.5 GB and some seconds
+MOST_LINKS = 20_000_000  # pairs of words read at most; they take some seconds and 1.5 GB
+MOST_OF_A_PAIR = 100_000  # longer pairs of sentences are left out
 ITERATIONS = 4
 LEAST = 1.0  # times that a translation should be expected; what is rarer is chance
 
@@ -28,7 +29,10 @@ def lexical_table(
         count: Translations of each word.
         filler: Stands where a word was seen with fewer.
     """
+    table = np.full((sizes[0], count), filler, np.int32)
     links, sources = _links(blocks, sizes[1])
+    if not len(links):
+        return table
     keys, link = np.unique(links, return_inverse=True)  # each pair of words once
     starts = np.concatenate([[0], np.cumsum(sources)[:-1]])
     word, translation = keys // sizes[1], keys % sizes[1]
@@ -45,7 +49,6 @@ def lexical_table(
     first = np.searchsorted(word, np.arange(sizes[0]))
     rank = np.arange(len(word)) - first[word]
     best = rank < count
-    table = np.full((sizes[0], count), filler, np.int32)
     table[word[best], rank[best]] = translation[best]
     return table
 
@@ -59,15 +62,20 @@ def _links(blocks: Iterable[tuple[Ids, Ids]], target_size: int) -> tuple[np.ndar
     """
     links, sources, number = [], [], 0
     for source, target in blocks:
+        each_pair = source.lengths.astype(np.int64) * target.lengths
+        short = each_pair <= MOST_OF_A_PAIR
+        fits = number + np.cumsum(each_pair * short) <= MOST_LINKS
+        read = np.where(short & fits, target.lengths, 0)  # target words of each pair
         ends = np.cumsum(source.lengths)
-        each = np.repeat(source.lengths, target.lengths)  # source words for each target word
-        first = np.repeat(ends - source.lengths, target.lengths)
+        each = np.repeat(source.lengths, read)  # source words for each target word
+        first = np.repeat(ends - source.lengths, read)
         places = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
         words = source.flat[np.repeat(first, each) + places]
-        links.append(words * target_size + np.repeat(target.flat, each))
+        written = target.flat[np.repeat(read > 0, target.lengths)]
+        links.append(words * target_size + np.repeat(written, each))
         sources.append(each)
         number += len(links[-1])
-        if number >= MOST_LINKS:
+        if not np.all(fits):
             break
     return np.concatenate(links), np.concatenate(sources)
 

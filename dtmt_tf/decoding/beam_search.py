@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -57,7 +57,7 @@ def beam_search(
     prune: float = DecodingConfig.prune,
     lookahead: int | None = None,
     min_length: int = 0,
-    never: int | tf.Tensor | None = None,
+    never: Sequence[int] | tf.Tensor = (),
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -94,7 +94,7 @@ def beam_search(
         lookahead: In how many more tokens a hypothesis alive has to overtake those finished; any
             number by default, which ends late: at `log p / lp(max length)` no token costs anything.
         min_length: Fewest tokens of a hypothesis, <eos> not counted; it may be empty by default.
-        never: A token that no hypothesis has but by its prefix; none by default.
+        never: Tokens that no hypothesis has but by its prefix.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -159,7 +159,9 @@ def beam_search(
             state=(hidden, b.state[1]), ids=new_ids, log_probs=log_probs, finished=finished
         )
         longest = (
-            b.max_lengths if lookahead is None else tf.minimum(b.max_lengths, time + lookahead)
+            b.max_lengths
+            if lookahead is None
+            else time + tf.minimum(b.max_lengths - time, lookahead)
         )
         done = _settled(beams, penalty(longest), wanted) | (time >= b.max_lengths)
         return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
@@ -246,15 +248,15 @@ def writable(
     time: tf.Tensor,
     eos_id: int,
     min_length: int,
-    never: int | tf.Tensor | None,
+    never: Sequence[int] | tf.Tensor,
 ) -> tf.Tensor:
     """Leaves of log probabilities `[b, K, V]` all but `never` and an end that is too early."""
-    if not min_length and never is None:
+    if not min_length and not len(never):
         return log_probs
     ids = tf.range(tf.shape(log_probs)[2])
     barred = tf.equal(ids, eos_id) & (time < min_length)
-    if never is not None:
-        barred |= tf.equal(ids, never)
+    if len(never):
+        barred |= tf.reduce_any(tf.equal(ids[:, None], never), axis=1)
     return log_probs + tf.where(barred, MINUS_INFINITY, 0.0)
 
 

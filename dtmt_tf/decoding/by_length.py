@@ -40,7 +40,8 @@ def by_length(
     def run(start: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
         rows = order[start : start + size]
         if area is not None:
-            areas = tf.range(1, tf.size(rows) + 1) * tf.gather(lengths, rows)  # ascending
+            count = tf.range(1, tf.size(rows, tf.int64) + 1)
+            areas = count * tf.cast(tf.gather(lengths, rows), tf.int64)  # ascending
             rows = rows[: tf.maximum(tf.math.count_nonzero(areas <= area, dtype=tf.int32), 1)]
         tensors = function(rows)
         arrays = tf.nest.map_structure(lambda a, t: a.write(a.size(), t), arrays, tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,7 @@ def sample(
     offset: float = DecodingConfig.length_offset,
     eos_id: int,
     min_length: int = 0,
-    never: int | None = None,
+    never: Sequence[int] = (),
 ) -> Hypotheses:
     """Draws translations of every sentence, token by token.
 
@@ -77,7 +78,7 @@ def sample(
         offset: Its c, see `length_penalty`.
         eos_id: Id that ends a sample.
         min_length: Fewest tokens of a sample, <eos> not counted; it may be empty by default.
-        never: A token that no sample has; none by default.
+        never: Tokens that no sample has.
 
     Returns:
         The samples as they were drawn, not sorted. Log probabilities are those of the model,

@@ -49,7 +49,7 @@ def make_search(
     eos_id: int,
     shortlist: Shortlist | None = None,
     among: Callable[[tf.Tensor | None], AbstractContextManager[None]] = contextlib.nullcontext,
-    never: int | None = None,
+    never: Sequence[int] = (),
 ) -> Search:
     """Returns the beam search over any number of sentences.
 
@@ -61,7 +61,7 @@ def make_search(
         shortlist: Chooses the words that sentences are translated by; all by default.
         among: Within `among(words)`, `decode_step` gives logits of these alone; within
             `among(None)` of all, by what is made once and not at each step.
-        never: A token that is not written, see `beam_search`.
+        never: Tokens that are not written, see `beam_search`.
 
     Returns:
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
@@ -85,7 +85,7 @@ def make_search(
                     few.first(encode(sources)),
                     max_lengths,
                     None if own is None else tf.gather(few.places, own),
-                    None if never is None else few.places[never],
+                    tf.gather(few.places, never) if never else (),
                 )
             return hypotheses._replace(ids=tf.gather(few.words, hypotheses.ids))
 
@@ -94,7 +94,7 @@ def make_search(
             state: Any,
             max_lengths: tf.Tensor,
             own: tf.Tensor | None,
-            never: int | tf.Tensor | None,
+            never: Sequence[int] | tf.Tensor,
         ) -> Hypotheses:
             return beam_search(
                 step,

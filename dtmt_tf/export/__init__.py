@@ -2,7 +2,7 @@
 
 from dtmt_tf.export.canary import Canary
 from dtmt_tf.export.endpoints import Endpoints
-from dtmt_tf.export.release import release
+from dtmt_tf.export.release import made_of, release
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.unknown import never_written
@@ -13,6 +13,7 @@ __all__ = [
     "Endpoints",
     "check_servable",
     "export_saved_model",
+    "made_of",
     "never_written",
     "release",
     "sample_pairs",

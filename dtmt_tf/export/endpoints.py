@@ -68,7 +68,8 @@ class Endpoints:
         self.most = READ * longest
         self.limits = limits
         self.stored = StoredWeights(model, limits.quantize if limits else "none")
-        self.unknown = UnknownWords(dictionary or {}) if decoding.replace_unknown else None
+        words = self._as_read(dictionary or {})
+        self.unknown = UnknownWords(words) if decoding.replace_unknown else None
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
@@ -219,6 +220,17 @@ class Endpoints:
         """Returns the hypotheses of source ids `[P, S]`, of which so many are final."""
         return self._search_from(source, tf.zeros([tf.shape(source)[0], 0], tf.int32), wanted)
 
+    def _as_read(self, dictionary: Mapping[str, str]) -> dict[str, str]:
+        """Returns a dictionary with its words in the characters that source text is read in."""
+        if not dictionary:
+            return {}
+        found: dict[str, str] = {}
+        words = self.source.read(tf.constant(list(dictionary))).numpy()
+        for word, by in zip(words, dictionary.values(), strict=True):
+            if word:  # else nothing of it shows
+                found.setdefault(word.decode(), by)
+        return found
+
     def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say."""
         _, parts, owners = self._cut(text)
@@ -291,7 +303,7 @@ class Endpoints:
         with self.stored.read():
             return by_length(
                 attend,
-                tf.maximum(source_length, length) ** 2,
+                tf.cast(tf.maximum(source_length, length), tf.int64) ** 2,
                 self.decoding.batch_size,
                 tf.TensorSpec([None, None, None], tf.float32),
                 ALIGNED,

@@ -33,6 +33,7 @@ def model_card(
     parameters: int,
     checkpoints: Sequence[int],
     limits: Mapping[str, Any],
+    made_of: Mapping[str, str],
 ) -> dict[str, Any]:
     """Returns what there is to know of an exported model, as plain values that JSON has.
 
@@ -48,6 +49,7 @@ def model_card(
         parameters: Number of trained weights.
         checkpoints: The updates whose weights were averaged; of an ensemble, each member's.
         limits: What the exported model does not do, by name, such as `longest_part`.
+        made_of: Hashes of weights and dictionary, by the names that scores have them by.
 
     Returns:
         The card. `scores` gives for each split whether they are `of_this_model`: of the same
@@ -79,7 +81,8 @@ def model_card(
         "decoding": search,
         "limits": dict(limits),
         "scores": {
-            split: _score(score, search, list(checkpoints)) for split, score in scores.items()
+            split: _score(score, search, list(checkpoints), made_of)
+            for split, score in scores.items()
         },
         "seed": settings["training"]["seed"],
         "checkpoints": list(checkpoints),
@@ -116,10 +119,14 @@ def _without_folders(value: Any) -> Any:
 
 
 def _score(
-    score: Mapping[str, Any], search: Mapping[str, Any], checkpoints: list[int]
+    score: Mapping[str, Any],
+    search: Mapping[str, Any],
+    checkpoints: list[int],
+    made_of: Mapping[str, str],
 ) -> dict[str, Any]:
     """Returns one split's scores, and whether they are the exported model's."""
     scored_with = _search(score["decoding"])
+    same = all(score.get(name, value) == value for name, value in made_of.items())
     return {
         "bleu": round(score["bleu"], 2),
         "signature": score["bleu_signature"],
@@ -132,7 +139,9 @@ def _score(
         "target_words": score["training"]["target_words"],
         "decoding": scored_with,
         "checkpoints": score["checkpoint_steps"],
-        "of_this_model": scored_with == search and score["checkpoint_steps"] == checkpoints,
+        "of_this_model": (
+            same and scored_with == search and score["checkpoint_steps"] == checkpoints
+        ),
     }
 
 
@@ -250,7 +259,7 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
         for score in scores.values()
     )
     others = [
-        f"- {split}: scored with other settings than this export: "
+        f"- {split}: scored with other weights or settings than this export: "
         f"{_described(score['decoding'])}; mean of updates {_numbers(score['checkpoints'])}"
         for split, score in scores.items()
         if not score["of_this_model"]

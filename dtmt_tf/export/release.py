@@ -74,16 +74,15 @@ def release(
         parameters=sum(endpoints.model.parameter_counts().values()),
         checkpoints=checkpoints,
         limits=endpoints.described_limits(),
+        made_of=made_of(endpoints),
     )
     about: dict[str, Any] = {
         "model": f"{card['task']}/{card['name']}",
-        "weights_sha256": weights_hash(endpoints.model),
+        **made_of(endpoints),
         "vocabulary": endpoints.vocabulary.fingerprint,
         "checkpoints": list(checkpoints),
         "versions": {name: metadata.version(name) for name in PACKAGES},
     }
-    if endpoints.unknown and endpoints.unknown.dictionary:
-        about["dictionary_sha256"] = _hash(endpoints.unknown.dictionary)
     about["identity"] = _hash([about, card, experiment["settings"], scores])
     with claimed(folder), private_folder(folder) as place:
         *_, last = None, *live_versions(folder)
@@ -121,6 +120,14 @@ def release(
     if changes := _changes(last, experiment["settings"]):
         logger.info("Settings that differ from those of %s:\n  %s", last, "\n  ".join(changes))
     return version
+
+
+def made_of(endpoints: Endpoints) -> dict[str, str]:
+    """Returns hashes of what translations depend on beside sub-words and settings, by name."""
+    found = {"weights_sha256": weights_hash(endpoints.model)}
+    if endpoints.unknown and endpoints.unknown.dictionary:
+        found["dictionary_sha256"] = _hash(endpoints.unknown.dictionary)
+    return found
 
 
 def weights_hash(model: TranslationModel) -> str:

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, UNK_ID, DecodingConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig
 from dtmt_tf.text import Subwords
 
 
-def never_written(target: Subwords, decoding: DecodingConfig) -> int | None:
-    """Returns <unk> if translations should do without: pieces spell them, nothing replaces it."""
-    return None if target.of_words or decoding.replace_unknown else UNK_ID
+def never_written(target: Subwords, decoding: DecodingConfig) -> tuple[int, ...]:
+    """Returns the ids that translations do without.
+
+    That is padding, and <unk> where pieces spell translations and nothing replaces it.
+    """
+    return (PAD_ID,) if target.of_words or decoding.replace_unknown else (PAD_ID, UNK_ID)
 
 
 class UnknownWords:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, ExportConfig
 from dtmt_tf.data.alignments import frequent, lexical_table
 from dtmt_tf.data.dictionary import read_dictionary
-from dtmt_tf.data.lines import facts_of
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
-from dtmt_tf.export import Endpoints, never_written
+from dtmt_tf.export import Endpoints, made_of, never_written
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.noted_texts import warn_of_others
@@ -72,10 +71,11 @@ def shortlist(run: Run) -> Shortlist:
     sizes = run.vocabulary.source.size, run.vocabulary.target.size
     count = run.experiment.decoding.shortlist
     logger.info("Aligning training pairs for decoding.shortlist=%d", count)
+    count = min(count, sizes[1])
     table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)
     always = frequent(run.shards.blocks(), sizes[1], FREQUENT)
     never = never_written(run.vocabulary.target, run.experiment.decoding)
-    return Shortlist(table, always[always != never], sizes[1])
+    return Shortlist(table, always[~np.isin(always, never)], sizes[1])
 
 
 def _dictionary(run: Run) -> Path | None:
@@ -91,8 +91,10 @@ def _dictionary(run: Run) -> Path | None:
 
 def translate_function(run: Run, model: TranslationModel) -> Translate:
     """Returns strings `[B]` -> translations and scores, by the model's present weights."""
-    answers = endpoints(run, model)
+    return _translating(endpoints(run, model))
 
+
+def _translating(answers: Endpoints) -> Translate:
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         outputs = answers.translate(texts)
@@ -164,10 +166,10 @@ def _evaluate(run: Run, split: str) -> Scores:
     model, steps = best_model(run)
     sources, references = run.corpus.lines(split)
     path, decoding = run.work / f"{split}.txt", run.experiment.decoding
-    settings = {"weights": _digest(model), "decoding": dataclasses.asdict(decoding)}
-    if dictionary := _dictionary(run):
-        settings["dictionary"] = facts_of(dictionary).sha256
-    function = translate_function(run, model)
+    answers = endpoints(run, model)
+    made = made_of(answers)
+    settings = {**made, "decoding": dataclasses.asdict(decoding)}
+    function = _translating(answers)
     with ResumableLines(path, settings) as output:
         translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
     translations = path.read_bytes().decode().split("\n")[:-1]
@@ -183,6 +185,7 @@ def _evaluate(run: Run, split: str) -> Scores:
         **dataclasses.asdict(scores),
         "vocabulary": fingerprint,
         "checkpoint_steps": steps,
+        **made,
         "training": {
             "updates": sum(each.step for each in trained),
             "minutes_in_updates": round(sum(each.seconds for each in trained) / 60, 2),
@@ -194,11 +197,3 @@ def _evaluate(run: Run, split: str) -> Scores:
     }
     write_json(run.work / "scores.json", results)
     return scores
-
-
-def _digest(model: TranslationModel) -> str:
-    """Returns a hash of a model's weights."""
-    found = hashlib.sha256()
-    for weight in model.variables:
-        found.update(weight.numpy().tobytes())
-    return found.hexdigest()

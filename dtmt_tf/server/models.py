@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 from grpc import StatusCode
 
@@ -58,13 +60,20 @@ class ServedModel:
             session = self._session = Session(folder)
             self.signatures = session.signatures
             self._warm_up(lambda signature: signature == DEFAULT)
-        except (*FOREIGN, ServingError) as error:
+            most = self._most_lines() if batching else None
+        except (*FOREIGN, MemoryError, ServingError) as error:
             if session:
                 session.close()
             raise UserError(
                 f"{folder} can not be served ({type(error).__name__}: {reason(str(error))}). "
                 "dtmt verify says what is damaged; dtmt export makes a new version."
             ) from error
+        if batching and most and most < max(batching.sizes):
+            session.close()
+            raise UserError(
+                f"--batch-sizes: {folder} takes at most {most} lines at once (export.max_lines). "
+                f"Received: {' '.join(map(str, batching.sizes))}."
+            )
 
     def predict(
         self, signature: str, inputs: Tensors, outputs: Sequence[str], seconds: float
@@ -145,6 +154,15 @@ class ServedModel:
         except RuntimeError as error:  # the session was closed
             raise ServingError(StatusCode.CANCELLED, str(error)) from error
 
+    def _most_lines(self) -> int | None:
+        """Returns how many lines the model's card says that it takes at once."""
+        if "info" not in self.signatures:
+            return None
+        text = np.array([b""], object)
+        (card,) = self._run("info", {"text": text}, (), FOREVER_SECONDS)["info"]
+        most: int | None = json.loads(card).get("limits", {}).get("max_lines")
+        return most
+
     def _warm_up(self, wanted: Callable[[str], bool]) -> None:
         """Answers the model's own requests to wanted signatures, so that no user meets it cold."""
         for signature, inputs in read_warmup(self.folder):
@@ -206,7 +224,7 @@ class Models:
             old = self._models[name]
             try:
                 newest = latest_version(folder)
-            except UserError:  # all were moved away: what is loaded stays
+            except (UserError, OSError):  # moved away, or out of reach now: what is loaded stays
                 continue
             files = _files(newest)  # as they are before they are read
             if newest == old.folder or files == self._refused.get(name):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, UNK_ID, DecodingConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Sampling,
@@ -29,6 +29,7 @@ from dtmt_tf.translator.constraints import Constraints, Phrase
 
 Found = list[tuple[tuple[str, float], ...]]  # for each text its translations with their scores
 Search = Callable[[list[str]], Found]
+MOST_GRAPHS = 32  # of searches and samplers that are kept; a trace of each takes seconds
 ROOM = 8  # places that a beam gets at once beside its own, one for each token of terms
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _PHRASES = tf.TensorSpec([None, None, None], tf.int32)
@@ -111,6 +112,8 @@ class Searches:
     def _graph(self, key: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
             if key not in self._graphs:
+                while len(self._graphs) >= MOST_GRAPHS:
+                    self._graphs.pop(next(iter(self._graphs)))
                 self._graphs[key] = make()
             return self._graphs[key]
 
@@ -119,10 +122,10 @@ class Searches:
         logits, _ = self._steps.step.concrete_functions[0].structured_outputs
         return int(logits.shape[-1])
 
-    def _never(self) -> int | None:
-        """Returns <unk>, unless the model writes words: between blanks, it stands for others."""
+    def _never(self) -> tuple[int, ...]:
+        """Returns padding and <unk>, which stands for others where a model writes words."""
         (written,) = self._steps.write(tf.constant([[UNK_ID]])).numpy()
-        return None if written == written.strip() else UNK_ID
+        return (PAD_ID,) if written == written.strip() else (PAD_ID, UNK_ID)
 
     def _mask(self, allowed: tf.Tensor | None) -> tf.Tensor:
         return tf.zeros([0], tf.bool) if allowed is None else allowed
@@ -184,7 +187,10 @@ class Searches:
 
             room = tf.math.count_nonzero(phrases, axis=[1, 2], dtype=tf.int32)
             max_lengths = longest_hypotheses(source_ids, decoding) + room
-            return find_by_length(find, source_ids, max_lengths, size, decoding.batch_size)
+            rows = decoding.batch_size
+            if has_terms:  # candidates are compared by pairs: as much memory as of a plain beam
+                rows = max(1, rows * decoding.beam_size**2 // size**2)
+            return find_by_length(find, source_ids, max_lengths, size, rows)
 
         wanted = tf.TensorSpec([], tf.int32)
         signature = [_IDS, _PHRASES, _ALLOWED, wanted]

@@ -11,9 +11,9 @@ from dtmt_tf.data.shards import as_ids
 PAIRS = [([2, 3], [6, 7]), ([2, 4], [6, 8]), ([5, 4], [9, 8])] * 4
 
 
-def blocks(size=5):
-    for start in range(0, len(PAIRS), size):
-        yield tuple(as_ids(side) for side in zip(*PAIRS[start : start + size], strict=True))
+def blocks(size=5, pairs=PAIRS):
+    for start in range(0, len(pairs), size):
+        yield tuple(as_ids(side) for side in zip(*pairs[start : start + size], strict=True))
 
 
 def test_what_pairs_have_in_common_is_translated_by_what_they_have_in_common():
@@ -47,9 +47,24 @@ def test_chance_translations_are_left_out(monkeypatch):
     assert lexical_table(blocks(), (7, 10), 3, filler=1)[3].tolist() == [7, 1, 1]
 
 
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(alignments, "MOST_LINKS", 1)
-    assert lexical_table(blocks(1), (7, 10), 1, filler=1)[4].tolist() == [1]
+@pytest.mark.parametrize("size", [1, 5, 12])
+@pytest.mark.parametrize(("most", "read"), [(3, 0), (4, 1), (7, 1), (8, 2), (47, 11), (48, 12)])
+def test_memory_is_bounded(monkeypatch, size, most, read):
+    monkeypatch.setattr(alignments, "MOST_LINKS", most)  # each pair has four
+    found = lexical_table(blocks(size), (7, 10), 3, filler=1)
+    monkeypatch.undo()
+    expected = np.ones((7, 3))
+    if read:
+        expected = lexical_table(blocks(size, PAIRS[:read]), (7, 10), 3, filler=1)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1, 5, 13])
+def test_a_long_pair_is_left_out_and_its_neighbours_are_read(monkeypatch, size):
+    monkeypatch.setattr(alignments, "MOST_OF_A_PAIR", 100)
+    long = [*PAIRS[:2], ([2, 3, 4] * 4, [9] * 10), *PAIRS[2:]]
+    found = lexical_table(blocks(size, long), (7, 10), 3, filler=1)
+    np.testing.assert_array_equal(found, lexical_table(blocks(), (7, 10), 3, filler=1))
 
 
 @pytest.mark.parametrize("count, expected", [(1, [6]), (3, [6, 8, 7]), (9, [6, 8, 7, 9])])

@@ -147,7 +147,7 @@ def test_a_search_that_looks_ahead_ends_if_nothing_can_overtake_by_then():
     sure = {(2,) * n: [0.0, 0.0, 1.0] for n in range(1, 11)} | {(2,) * 11: [0.0, 1.0, 0.0]}
     limit = math.log(0.41) / math.log(0.59)
     length = next(n for n in range(1, 100) if ((5 + n) / 6) ** 0.6 > limit)
-    for lookahead, best in ((None, 12), (length - 1, 12), (length - 2, 1)):
+    for lookahead, best in ((None, 12), (2**31 - 1, 12), (length - 1, 12), (length - 2, 1)):
         language = Automaton.scripted({(): [0.0, 0.59, 0.41]} | sure, 3)
         found = search_one(language, 50, 2, 0.6, lookahead=lookahead)
         assert len(found[0][0]) == best

@@ -25,7 +25,7 @@ VOCAB, NEVER = 7, 2
 def test_lists_are_those_of_a_language_without_it(beam, options):
     language = Automaton.random(beam, VOCAB)
     batch = mixed_batch(24)
-    found, free = (search(language, *batch, beam, 0.6, never=k, **options) for k in (NEVER, None))
+    found, free = (search(language, *batch, beam, 0.6, never=k, **options) for k in ([NEVER], []))
     assert NEVER in free.ids.numpy() and NEVER not in found.ids.numpy()
     for k, (memory, start, max_length) in enumerate(zip(*batch, strict=True)):
         fn = barring(language.function(memory, start), NEVER)
@@ -37,7 +37,9 @@ def test_lists_are_those_of_a_language_without_it(beam, options):
 def test_a_prefix_may_hold_it():
     language = Automaton.random(3, VOCAB)
     prefixes = tf.constant([[NEVER, 4], [NEVER, 0], [0, 0]])
-    found = search(language, [0, 2, 4], [0, 9, 18], [6] * 3, 3, 0.6, never=NEVER, prefixes=prefixes)
+    found = search(
+        language, [0, 2, 4], [0, 9, 18], [6] * 3, 3, 0.6, never=[NEVER], prefixes=prefixes
+    )
     assert (found.ids.numpy()[0, :, :2] == [NEVER, 4]).all()
     assert (found.ids.numpy()[1, :, 0] == NEVER).all()
     assert not (found.ids.numpy()[:2, :, 2:] == NEVER).any() and NEVER not in found.ids.numpy()[2]
@@ -50,7 +52,7 @@ def test_samples_do_without_it(rng):
     language = Automaton.random(1, VOCAB)
     memories, starts, lengths = mixed_batch(24)
     seeds = tf.constant(rng.integers(0, 2**40, size=(24, 5, 2)))
-    free, found = (
+    free, found, less = (
         sample(
             language.step,
             language.state(memories, starts),
@@ -61,9 +63,10 @@ def test_samples_do_without_it(rng):
             eos_id=EOS,
             never=never,
         )
-        for never in (None, NEVER)
+        for never in ([], [NEVER], [NEVER, 3])
     )
     assert NEVER in free.ids.numpy() and NEVER not in found.ids.numpy()
+    assert 3 in found.ids.numpy() and not {NEVER, 3} & set(less.ids.numpy().flat)
 
 
 @pytest.mark.parametrize("always", [[2, 4, 5], [4, 5]])
@@ -84,6 +87,6 @@ def test_a_shortlist_has_it_at_another_place_or_not(always):
         DecodingConfig(beam_size=2, extra_length=1),
         EOS,
         shortlist,
-        never=NEVER,
+        never=[NEVER],
     )(tf.constant([[5]]))
     assert NEVER not in found.ids.numpy() and 4 in found.ids.numpy()

@@ -194,6 +194,10 @@ def test_long_rows_come_in_smaller_numbers():
     result = by_length(function, lengths, 4, tf.TensorSpec([None], tf.int32), area=8)
     np.testing.assert_array_equal(result, lengths)
     assert calls == [[1, 1, 2], [3, 4], [5], [9]]
+    calls.clear()
+    lengths = tf.constant([2**30] * 4)  # twice that is more than int32 holds
+    by_length(function, lengths, 4, tf.TensorSpec([None], tf.int32), area=8)
+    assert calls == [[2**30]] * 4
 
 
 def test_lines_come_back_in_their_order_and_number():

@@ -34,6 +34,9 @@ def experiment_of(*overrides, task=TASK):
     return {"settings": to_dict(experiment), "origins": origins, "versions": VERSIONS}
 
 
+MADE_OF = {"weights_sha256": "5e3d", "dictionary_sha256": "aa00"}  # earlier scores have neither
+
+
 def card_of(experiment, scores=None, limits=None):
     return model_card(
         experiment,
@@ -43,6 +46,7 @@ def card_of(experiment, scores=None, limits=None):
         parameters=8953232,
         checkpoints=[2700, 2850],
         limits=limits or {},
+        made_of=MADE_OF,
     )
 
 
@@ -200,16 +204,18 @@ def test_a_corpus_that_is_no_file_is_named():
         {"decoding": {**SCORE["decoding"], "min_length": 1}},
         {"decoding": {**SCORE["decoding"], "lookahead": 2}},
         {"checkpoint_steps": [2850]},
+        {"weights_sha256": "ffff"},
+        {"weights_sha256": "5e3d", "dictionary_sha256": "bb11"},
     ],
 )
 def test_scores_of_another_model_are_marked(change):
     card = card_of(experiment_of(), {"validation": SCORE, "test": {**SCORE, **change}})
     assert [score["of_this_model"] for score in card["scores"].values()] == [True, False]
     search = SEARCH | change.get("decoding", {})
-    updates = "2,700, 2,850" if "decoding" in change else "2,850"
+    updates = "2,850" if "checkpoint_steps" in change else "2,700, 2,850"
     text = section(card, "Scores")
     assert (
-        "- test: scored with other settings than this export: "
+        "- test: scored with other weights or settings than this export: "
         f"precision {search['precision']}, beam size {search['beam_size']}, "
         f"length penalty 0.6, length offset 5.0, extra length 50, "
         f"min length {search['min_length']}, lookahead {search['lookahead']}; "

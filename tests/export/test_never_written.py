@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import UNK_ID, DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.config import PAD_ID, UNK_ID, DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints, export_saved_model, never_written
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import UNKNOWN, Vocabulary
 from dtmt_tf.translator import Sampling, Translator
-from dtmt_tf.translator.searches import Searches
+from dtmt_tf.translator.searches import MOST_GRAPHS, Searches
 from tests.cells.twin import randomise
 
 LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
@@ -49,10 +49,17 @@ def test_no_search_of_a_translator_writes_it(endpoints, tmp_path):
     assert len(texts) == 18 and not any(UNKNOWN in text for text in texts)
 
 
+def test_graphs_of_the_latest_ways_to_search_alone_are_kept():
+    searches = Searches(SimpleNamespace(), CARD, 2)
+    graphs = [searches._graph(key, object) for key in range(MOST_GRAPHS + 5)]
+    assert searches._graph(5, object) is graphs[5]
+    assert searches._graph(4, object) is not graphs[4]
+
+
 def test_words_are_written_with_it_and_so_is_what_is_replaced(endpoints):
     data = DataConfig(vocabulary_kind="word", source_vocab_size=9)
     words, subwords = Vocabulary.train(LINES, LINES, data).target, endpoints.target
-    for target, never in ((words, None), (subwords, UNK_ID)):
+    for target, never in ((words, (PAD_ID,)), (subwords, (PAD_ID, UNK_ID))):
         assert never_written(target, DecodingConfig()) == never
         assert Searches(SimpleNamespace(write=target.decode), CARD, 2)._never() == never
-    assert never_written(subwords, DecodingConfig(replace_unknown=True)) is None
+    assert never_written(subwords, DecodingConfig(replace_unknown=True)) == (PAD_ID,)

@@ -83,6 +83,14 @@ def test_a_dictionary_comes_before_the_copy_and_changes_no_known_word(vocabulary
     ]
 
 
+def test_a_dictionarys_words_are_read_as_source_text_is(vocabulary):
+    # decomposed, with a soft hyphen, of nothing that shows; of equal words the first counts
+    dictionary = {"Zoe\u0308": "Zoey", "To\u00adm": "Thomas", "Tom": "Tommy", "\u200b": "nothing"}
+    endpoints = make(vocabulary, dictionary)
+    assert endpoints.unknown.dictionary == {"Zo\u00eb": "Zoey", "Tom": "Thomas"}
+    assert translations(endpoints, "Zo\u00eb Tom", "Zoe\u0308 cat") == ["Thomas Zoey", "cat Zoey"]
+
+
 def test_what_shows_nothing_is_no_word_of_the_source():
     attention = tf.constant([[[0.7, 0.2, 0.1, 0.0]]])  # most on the blank before a word
     found = UnknownWords({})(

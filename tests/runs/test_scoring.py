@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from dtmt_tf.config import UNK_ID
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
+from dtmt_tf.export import made_of
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, evaluate, publishing, score, scoring
 from dtmt_tf.tasks import TASKS
@@ -147,7 +149,8 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     for side in ("en", "de"):
         (corpus / f"final.{side}").write_text("".join(f"word {k}\n" for k in range(12)))
     run = run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "decoding.batch_size=2")
-    model = SimpleNamespace(variables=[tf.Variable(1.0)], parameter_counts=lambda: {"all": 1})
+    weight = keras.Variable(1.0)
+    model = SimpleNamespace(trainable_variables=[weight], parameter_counts=lambda: {"all": 1})
     asked = []
 
     def translate(texts):
@@ -158,7 +161,9 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
 
     monkeypatch.setattr(scoring, "TOGETHER", 2)
     monkeypatch.setattr(scoring, "best_model", lambda run: (model, [7]))
-    monkeypatch.setattr(scoring, "translate_function", lambda run, model: translate)
+    answers = SimpleNamespace(model=model, unknown=None)
+    monkeypatch.setattr(scoring, "endpoints", lambda run, model: answers)
+    monkeypatch.setattr(scoring, "_translating", lambda answers: translate)
     newest = SimpleNamespace(step=7, seconds=1.0, tokens=3)
     monkeypatch.setattr(Run, "newest", lambda self: newest)
     stop = True
@@ -169,14 +174,17 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     stop = False
     assert evaluate(run, "test").chrf == pytest.approx(100)
     assert sorted(asked) == ["word 10", "word 11", "word 8", "word 9"]
+    before = run.read("scores.json")["test"]
     stop = True
     with pytest.raises(KeyboardInterrupt):
         evaluate(run, "test")
-    model.variables[0].assign(2.0)
+    weight.assign(2.0)
     asked.clear()
     stop = False
     evaluate(run, "test")
     assert len(asked) == 12
+    after = run.read("scores.json")["test"]
+    assert before["weights_sha256"] != after["weights_sha256"] == made_of(answers)["weights_sha256"]
 
 
 def test_texts_that_are_not_those_of_the_beginning_are_told(corpus, monkeypatch, caplog):

@@ -40,7 +40,7 @@ def served_models(tmp_path_factory):
     export_saved_model(
         Endpoints(model, vocabulary, decoding, 20, "en"),
         translator / "2",
-        {"task": "toy", "notes": "x" * 2000},
+        {"task": "toy", "notes": "x" * 2000, "limits": {"max_lines": 128}},
     )
     (translator / "1").mkdir()  # older, so a server does not even look at it
     shutil.copytree(translator / "2", translator / "refused-3")

@@ -1,5 +1,6 @@
 """`dtmt serve`: what it serves, under which names, when versions change and when it is stopped."""
 
+import errno
 import os
 import shutil
 import signal
@@ -142,6 +143,28 @@ def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     (toy / "2").rename(toy / "withdrawn-2")
     models.refresh()
     assert models.find("toy").version == 1
+    models.close()
+
+
+def test_batches_larger_than_a_model_takes_are_refused_at_the_start(served_models):
+    translator = {"translator": served_models["translator"]}
+    with pytest.raises(UserError, match="sizes: .* at most 128 lines .*max_lines.*Received: 1 129"):
+        Models(translator, Batching([1, 129], 0.01))
+    Models(translator, Batching([1, 128], 0.01)).close()
+
+
+def test_a_folder_that_is_out_of_reach_for_now_is_served_on(toy, monkeypatch):
+    def fail(_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    models = Models({"toy": toy})
+    shutil.copytree(toy / "1", toy / "2")
+    with monkeypatch.context() as patch:
+        patch.setattr("dtmt_tf.server.models.latest_version", fail)
+        models.refresh()
+        assert models.find("toy").version == 1
+    models.refresh()
+    assert models.find("toy").version == 2
     models.close()
 
 

@@ -144,7 +144,7 @@ def test_eight_threads_get_the_same(translator):
 
 
 def test_info_is_the_card(translator):
-    assert translator.info == {"task": "toy", "notes": "x" * 2000}
+    assert translator.info == {"task": "toy", "notes": "x" * 2000, "limits": {"max_lines": 128}}
 
 
 def test_run_and_version_are_loaded_from_text_and_path_and_the_newest_counts(folder, monkeypatch):
