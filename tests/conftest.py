@@ -1,5 +1,6 @@
 """What every test shares: quiet TensorFlow, a seeded generator, a dtype policy that is put back."""
 
+import gc
 import os
 import signal
 
@@ -8,7 +9,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports Te
 
 import pytest  # noqa: E402
 
+from dtmt_tf.machine import keep_freed_memory  # noqa: E402
 from dtmt_tf.startup import UNUSED, kept, without  # noqa: E402
+
+keep_freed_memory()  # as commands do
 
 with without(UNUSED), kept():
     import keras
@@ -22,8 +26,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
 )
+tf.config.threading.set_intra_op_parallelism_threads(1)  # products of toys are too small for more
+tf.config.threading.set_inter_op_parallelism_threads(2)
 # the graph optimiser takes a third of the time of a graph that runs a few times
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+def pytest_collection_finish():
+    """What is imported stays, and need not be looked through for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,6 +61,10 @@ def dtype_policy():
     keras.config.set_dtype_policy(before)
 
 
+# what is computed from the repository's records is remembered in a process
+OF_ALL_RECORDS = ("test_results.py", "test_deep_architectures.py", "test_pictures.py")
+
+
 def pytest_make_parametrize_id(val, argname):
     """Bytes are named by their argument: those of a gzip file hold the time, and can be long.
 
@@ -66,5 +82,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not {"end_to_end", "training"} & set(item.path.parts))
     for item in items:
         costly = [name for name in ("workshop", "served_models") if name in item.fixturenames]
+        if item.path.name in OF_ALL_RECORDS:
+            costly = ["records"]
         shared = costly[0] if costly else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(shared))

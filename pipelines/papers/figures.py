@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.sentences import bleu_interval, bleu_of
@@ -138,8 +141,6 @@ def lengths_table(table: Table, group: Sequence[Record]) -> str:
 
 def length_groups(table: Table, group: Sequence[Record]) -> dict[str, Any]:
     """Returns which sentences have the lengths of a figure, by the name of the lengths."""
-    import numpy as np
-
     words = np.array(group[0]["sentences"]["source_words"].split(), np.int64)
     if table.bounds:
         starts = [0, *table.bounds]
@@ -164,8 +165,14 @@ def length_curves(
         curves[label] = [
             (
                 statistics.fmean(bleu_of(rows[mask]) for rows in counts),
-                *bleu_interval([rows[mask] for rows in counts]),
+                *_interval(*((rows[mask].shape, rows[mask].tobytes()) for rows in counts)),
             )
             for mask in groups.values()
         ]
     return curves
+
+
+@functools.cache
+def _interval(*counts: tuple[tuple[int, ...], bytes]) -> tuple[float, float]:
+    """Returns the interval of some runs' counts, which a table and its pictures share."""
+    return bleu_interval([np.frombuffer(each, np.int64).reshape(shape) for shape, each in counts])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf import startup
+from dtmt_tf.export import Canary
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = 3600  # seconds; no command takes so long, however busy the machine
@@ -46,6 +47,11 @@ startup.start_tensorflow = start_without_optimiser
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+def without_trial(patch):
+    """Lets versions be published without a process that tries them; `workshop` has one tried."""
+    patch.setattr(Canary, "translate", lambda self, *_: [target for _, target in self.pairs])
 
 
 def run(script, *arguments, stdin=None):

@@ -5,6 +5,7 @@ about: a training of 600 updates, stopped after 331.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf.translator import Translator
-from tests.end_to_end.conftest import LONG, ROOT, tags_of
+from tests.end_to_end.conftest import LONG, QUICKLY, ROOT, tags_of
 
 pytestmark = pytest.mark.slow
 
@@ -47,8 +48,9 @@ def command_of(folder):
 
 def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1):
     result = subprocess.run(
-        [sys.executable, ROOT / "pipelines" / "train.py", *command_of(run_0_1)],
+        [sys.executable, "-c", QUICKLY, ROOT / "pipelines" / "train.py", *command_of(run_0_1)],
         cwd=run_0_1,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=LONG,

@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 
 from dtmt_tf import startup
-from tests.end_to_end.conftest import ROOT
+from tests.end_to_end.conftest import ROOT, without_trial
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,6 +24,7 @@ def names(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("tour"))
         patch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
+        without_trial(patch)
         for cell in CODE:
             exec(compile("".join(cell["source"]), cell["id"], "exec"), names)  # noqa: S102
         yield names
