@@ -8,6 +8,8 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.training import Limits
 from tests.training.toy_trainer import TRAINING, make_trainer, weights_of
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def test_averages_that_begin_or_end_in_a_run_leave_its_weights(tmp_path):
     limits = Limits(allow_changes=["training.max_steps", "training.ema_decay"])

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,14 @@ from dtmt_tf.training import TrainingStep
 from dtmt_tf.training import trainer as trainer_module
 from dtmt_tf.training.diagnosis import first_non_finite
 from tests.training.toy_trainer import DTMT, TRAINING, Calls, make_trainer
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
+
+@pytest.fixture
+def undiagnosed(monkeypatch):
+    """Bad updates are not computed again: that is tested alone, and slow."""
+    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "stub")
 
 
 def spoil(trainer, steps):
@@ -34,7 +43,7 @@ def spoil(trainer, steps):
     trainer.update.step = Calls(step, call)
 
 
-def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
+def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path, undiagnosed):
     training = dataclasses.replace(TRAINING, max_steps=4, ema_decay=0.9)
     trainer = make_trainer(tmp_path, training)
     spoil(trainer, {1})
@@ -56,9 +65,10 @@ def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path):
     assert record["pairs"] == [list(map(list, pair)) for pair in trainer.validator.texts(*batch)]
     assert record["step"] == 2
     assert record["loss"] == "nan"
+    assert record["first_non_finite"] == "stub"
 
 
-def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
+def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch, undiagnosed):
     trainer = make_trainer(tmp_path)
     batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
     monkeypatch.setattr(TrainingStep, "alone", False)
@@ -68,14 +78,14 @@ def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch):
         assert not trainer._goes_back(bar, batch, float("nan"))
     record = json.loads((tmp_path / "bad-step-00000000-worker-1.json").read_text())
     assert len(record["pairs"]) == len(batch.source_ids)
+    assert record["first_non_finite"] == "stub"
 
 
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("saved_by", ["time", "validation"])
 def test_it_goes_back_to_before_the_first_bad_update_whatever_was_saved_since(
-    tmp_path, monkeypatch, saved_by, stops
+    tmp_path, undiagnosed, saved_by, stops
 ):
-    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
     often = {"checkpoint_minutes": 1e-9} if saved_by == "time" else {"validation_steps": 1}
     training = dataclasses.replace(
         TRAINING, max_steps=6, max_bad_steps=3, keep_last=1, keep_best=1, **often
@@ -110,10 +120,10 @@ def state_of(trainer):
     return [*trainer.update.model.trainable_variables, *moments, *optimizer.averages]
 
 
+@pytest.mark.graphs
 def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
     trainer = make_trainer(tmp_path, model=DTMT)
     batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
-    assert first_non_finite(trainer.update, *batch, 0) == "none when it was computed again"
     bias = trainer.update.model.readout.logits.bias
     bias.assign([3e38] + 19 * [-3e38])  # finite; their differences are not
     found = first_non_finite(trainer.update, *batch, 0)
@@ -125,8 +135,20 @@ def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
     assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
 
 
-def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *_: "tested above, and slow")
+def test_every_slice_is_computed_again():
+    calls = []
+    step = SimpleNamespace(
+        model=SimpleNamespace(trainable_variables=[]), weights=[], first_slice=4, own_slices=3
+    )
+    step.slice_sums = lambda *given: calls.append(given) or tf.constant(0.0)
+    found = first_non_finite(step, "source", "target", 7)
+    assert found == "none when it was computed again"
+    assert [(*ids, k, int(at)) for *ids, k, at, _ in calls] == [
+        ("source", "target", k, 7) for k in (4, 5, 6)
+    ]
+
+
+def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_path, undiagnosed):
     training = dataclasses.replace(TRAINING, max_steps=12, validation_steps=4, max_bad_steps=2)
     trainer = make_trainer(tmp_path, training)
     bad = {6, 7}

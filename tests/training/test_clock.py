@@ -3,8 +3,12 @@
 import dataclasses
 from types import SimpleNamespace
 
+import pytest
+
 from dtmt_tf.training import clock
 from tests.training.toy_trainer import TRAINING, Calls, make_trainer
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 def test_the_time_is_that_of_updates_in_all_sessions(tmp_path, monkeypatch):

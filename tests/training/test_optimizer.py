@@ -11,8 +11,7 @@ from tests.reference import numpy_dtmt as ref
 from tests.training.test_step import PLAIN, TRANSFORMER, batches, forced_gradients
 from tests.training.toy_trainer import TRAINING, make_trainer, weights_of
 
-# tf.data's functions remain
-pytestmark = pytest.mark.filterwarnings("ignore:Even though the `tf.config:UserWarning")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 ADADELTA = dataclasses.replace(
     PLAIN,
     optimizer="adadelta",
@@ -21,14 +20,6 @@ ADADELTA = dataclasses.replace(
     adadelta_rho=0.9,
     adadelta_epsilon=1e-5,
 )
-
-
-@pytest.fixture(autouse=True)
-def without_graphs():
-    """Runs TensorFlow's functions as Python: each is called a few times."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 def step_of(training):

@@ -4,8 +4,12 @@ import dataclasses
 import os
 import signal
 
+import pytest
+
 from dtmt_tf.training import trainer
 from tests.training.toy_trainer import TRAINING, Calls, make_trainer
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):

@@ -31,6 +31,7 @@ DROPPING = dataclasses.replace(
 )
 DTMT = DTMTConfig(16, 16, 4, encoder_depth=0, query_depth=0, decoder_depth=1)
 TRANSFORMER = TransformerConfig(16, 16, 4, 1, 1)  # to trace; where the step alone is tested
+without_graphs = pytest.mark.usefixtures("without_graphs")
 ROWS = (5, 3, 1, 4)  # ragged: fewer rows than slices, odd numbers
 
 
@@ -115,6 +116,7 @@ def test_workers_share_out_the_rows_of_a_batch():
         assert sorted(shares) == rows.tolist()
 
 
+@without_graphs
 def test_updates_are_the_twins_clipped_adam():
     adam = {"adam_beta_1": 0.8, "adam_beta_2": 0.95, "adam_epsilon": 1e-4}
     training = dataclasses.replace(PLAIN, **adam)
@@ -154,6 +156,7 @@ def forced_gradients(model, source, target):
     )
 
 
+@without_graphs
 def test_frozen_weights_stay_and_do_not_count_towards_the_norm():
     frozen = dataclasses.replace(PLAIN, frozen=("encoder/*", "*embedding*"), ema_decay=0.9)
     strategy = make_strategy(multiworker=False, devices=["CPU:0"])
@@ -186,18 +189,20 @@ def test_a_pattern_that_freezes_nothing_or_all_is_refused(pattern, message):
         step_module.frozen_weights(model, [pattern])
 
 
+@without_graphs
 def test_bfloat16_products_train_alike():
     rounded = dataclasses.replace(PLAIN, precision="bfloat16")
-    (_, updates), (_, others) = (divided(each, 1, 1) for each in (PLAIN, rounded))
-    for update, other in zip(updates[: len(ROWS)], others, strict=False):  # then they part
+    (_, updates), (_, others) = (train(("CPU:0",), each) for each in (PLAIN, rounded))
+    for update, other in zip(updates, others, strict=True):
         difference = np.abs(other.gradient_norms - update.gradient_norms)
         assert 0 < difference.max() < 0.05 * np.max(update.gradient_norms)
         assert float(other.loss) == pytest.approx(float(update.loss), abs=0.02)
 
 
+@without_graphs
 def test_r_drop_without_dropout_changes_nothing():
-    weights, updates = divided(PLAIN, 1, 1)
-    others, again = divided(dataclasses.replace(PLAIN, r_drop_alpha=5.0), 1, 1)
+    weights, updates = train(("CPU:0",), PLAIN)
+    others, again = train(("CPU:0",), dataclasses.replace(PLAIN, r_drop_alpha=5.0))
     np.testing.assert_allclose(others, weights, atol=1e-5)
     for update, other in zip(updates, again, strict=True):
         assert float(other.tokens) == float(update.tokens)
@@ -206,19 +211,7 @@ def test_r_drop_without_dropout_changes_nothing():
         assert float(other.cross_entropy) == same
 
 
-class AsItIs:
-    """A function that stays Python's."""
-
-    def __init__(self, function, **_):
-        self.function = function
-
-    def __call__(self, *arguments):
-        return self.function(*arguments)
-
-    def get_concrete_function(self):
-        return self.function
-
-
+@without_graphs  # to see values
 def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     seen = []
 
@@ -228,7 +221,6 @@ def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
         return values
 
     monkeypatch.setattr(step_module, "r_drop_loss", spy)
-    monkeypatch.setattr(tf, "function", AsItIs)  # to see values
     _, (alone, *_) = train(("CPU:0",), dataclasses.replace(DROPPING, r_drop_alpha=1e-9))
     first, other, _ = seen[0]
     p, q = (ref.log_softmax(logits.numpy().astype(float)) for logits in (first, other))
@@ -257,8 +249,8 @@ class OneWeight:
         return features + self.bias
 
 
-def test_masks_depend_on_the_seed_and_on_the_number_of_the_slice(monkeypatch):
-    monkeypatch.setattr(tf, "function", AsItIs)
+@without_graphs
+def test_masks_depend_on_the_seed_and_on_the_number_of_the_slice():
     seen = []
     for seed in (3, 4):
         training = dataclasses.replace(PLAIN, seed=seed, accumulation_steps=2)
@@ -292,6 +284,7 @@ def test_a_processor_without_bfloat16_is_known_by_its_flags(
     assert step_module.multiplies_bfloat16() is expected
 
 
+@without_graphs
 def test_the_clipping_norm_may_change_between_updates():
     with (strategy := make_strategy(multiworker=False, devices=["CPU:0"])).scope():
         model = TRANSFORMER.build(40, 40, PLAIN)

@@ -21,8 +21,16 @@ from dtmt_tf.training import (
     stopping,
 )
 from dtmt_tf.training.stopping import Stop, clip_norm
-from tests.training.toy_trainer import SHORT, TRAINING, Calls, make_trainer, weights_of
+from tests.training.toy_trainer import (
+    SHORT,
+    TRAINING,
+    Calls,
+    graphless,
+    make_trainer,
+    weights_of,
+)
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
 RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "candidate")]
 
 
@@ -30,7 +38,8 @@ RATES = [f"{name}_dropout_rate" for name in ("word", "embedding", "output", "can
 def after_one(tmp_path_factory):
     """Makes folders in which a training has made one update."""
     made = tmp_path_factory.mktemp("one")
-    make_trainer(made, SHORT).run()
+    with graphless():
+        make_trainer(made, SHORT).run()
 
     def copy(folder):
         return shutil.copytree(made, folder, dirs_exist_ok=True)
@@ -46,6 +55,7 @@ def test_faults_of_translations_are_told_when_they_are_scored(tmp_path, capsys):
     assert f"bleu 1.00\n  warning     {fault}\n" in capsys.readouterr().err
 
 
+@pytest.mark.graphs
 def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
     training = dataclasses.replace(TRAINING, max_steps=14, ema_decay=0.9)
     whole = make_trainer(tmp_path / "whole", training)
@@ -338,6 +348,7 @@ def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path, monkeypatch, seco
     assert trainer.checkpoints.steps()[-1] == updates
 
 
+@pytest.mark.graphs  # whose memory it is
 def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):
     trainer = make_trainer(tmp_path)
     before = weights_of(trainer)

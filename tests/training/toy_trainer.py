@@ -1,11 +1,13 @@
 """A trainer of a small model on letters, and ways to watch it."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
@@ -121,6 +123,32 @@ def plain(training):
 def weights_of(trainer):
     """All weights as bytes."""
     return b"".join(v.numpy().tobytes() for v in trainer.update.model.trainable_variables)
+
+
+class AsItIs:
+    """A function that stays Python's."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+    def get_concrete_function(self):
+        return self.function
+
+
+def as_it_is(function=None, **_):
+    """Stands in for `tf.function`, as a decorator with arguments too."""
+    return AsItIs(function) if function else AsItIs
+
+
+@contextlib.contextmanager
+def graphless():
+    """Within this block what `tf.function` is given stays Python's, and traces nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf, "function", as_it_is)
+        yield
 
 
 class Calls:
