@@ -1,5 +1,7 @@
 """Each dropout rate reaches its own places of every architecture, and no others."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -18,12 +20,13 @@ from tests.cells.twin import relative_error
 from tests.models.test_dtmt import SOURCE, TARGET, WORDS_S, WORDS_T
 
 RECURRENT = {"embedding_dim": 8, "units": 8}
+DEPTHS = {"encoder_depth": 2, "decoder_depth": 2}
 WIDTHS = {"model_dim": 8, "filter_dim": 12, "num_heads": 2}
 LAYERS = {"encoder_layers": 1, "decoder_layers": 1}
 MODELS = {
-    "dtmt": DTMTConfig(**RECURRENT, num_heads=2),
-    "deep rnn": DeepRNNConfig(**RECURRENT, encoder_depth=2, decoder_depth=2),
-    "deep lau": DeepLAUConfig(**RECURRENT, encoder_depth=2, decoder_depth=2),
+    "dtmt": DTMTConfig(**RECURRENT, **DEPTHS, query_depth=2, num_heads=2),
+    "deep rnn": DeepRNNConfig(**RECURRENT, **DEPTHS),
+    "deep lau": DeepLAUConfig(**RECURRENT, **DEPTHS),
     "transformer": TransformerConfig(**WIDTHS, **LAYERS),
     "recurrence": RecurrenceTransformerConfig(**WIDTHS, **LAYERS, recurrence_steps=3),
 }
@@ -53,19 +56,31 @@ def test_every_layer_that_drops_has_the_rate_of_its_place(name):
     assert found == {place: {rate} for place, rate in PLACES.items()}
 
 
+@functools.cache
+def undropped(name):
+    """A model without dropout, with its features and logits."""
+    model = make_model(name, {})
+    features = model.features(SOURCE, TARGET)
+    return model, features, model.readout(features)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @every_model
 def test_what_is_dropped_depends_on_the_seeds_alone(name, place):
-    model, plain = make_model(name, {place: 0.4}), make_model(name, {})
-    still = model(SOURCE, TARGET)
-    np.testing.assert_array_equal(still, plain(SOURCE, TARGET))
-    first, same, other = (
-        model(SOURCE, TARGET, training=True, seeds=SeedStream(base))
-        for base in ((1, 2), (1, 2), (1, 3))
+    model, (_, still_features, still) = make_model(name, {place: 0.4}), undropped(name)
+    np.testing.assert_array_equal(model(SOURCE, TARGET), still)
+    seeds = SeedStream((1, 2))
+    features = model.features(SOURCE, TARGET, training=True, seeds=seeds)
+    first = model.readout(features, training=True, seeds=seeds)
+    same, other = (
+        model(SOURCE, TARGET, training=True, seeds=SeedStream(base)) for base in ((1, 2), (1, 3))
     )
     np.testing.assert_array_equal(first, same)
     assert relative_error(other, first) > LEAST and relative_error(first, still) > LEAST
-    features = model.features(SOURCE, TARGET, training=True, seeds=SeedStream((1, 2)))
-    touched = relative_error(features, model.features(SOURCE, TARGET)) > LEAST
-    assert touched == (place != "output")
+    assert (relative_error(features, still_features) > LEAST) == (place != "output")
+
+
+@every_model
+def test_training_without_rates_drops_nothing(name):
+    plain, _, still = undropped(name)
     assert relative_error(plain(SOURCE, TARGET, training=True), still) == 0
