@@ -11,7 +11,7 @@ from dtmt_tf.export import Endpoints, export_saved_model, never_written
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import UNKNOWN, Vocabulary
 from dtmt_tf.translator import Sampling, Translator
-from dtmt_tf.translator.searches import MOST_GRAPHS, Searches
+from dtmt_tf.translator.searches import Searches
 from tests.cells.twin import randomise
 
 LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat"]
@@ -47,13 +47,6 @@ def test_no_search_of_a_translator_writes_it(endpoints, tmp_path):
     held = translator(LINES, constraints=translator.constraints({"dog": "mat", "cat": "dog"}))
     texts = [each.text for one in drawn for each in one.nbest] + [one.text for one in held]
     assert len(texts) == 18 and not any(UNKNOWN in text for text in texts)
-
-
-def test_graphs_of_the_latest_ways_to_search_alone_are_kept():
-    searches = Searches(SimpleNamespace(), CARD, 2)
-    graphs = [searches._graph(key, object) for key in range(MOST_GRAPHS + 5)]
-    assert searches._graph(5, object) is graphs[5]
-    assert searches._graph(4, object) is not graphs[4]
 
 
 def test_words_are_written_with_it_and_so_is_what_is_replaced(endpoints):

@@ -1,0 +1,37 @@
+"""Searches that keep within bounds: graphs that are kept, sentences at once."""
+
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from dtmt_tf.decoding import Hypotheses
+from dtmt_tf.translator import searches
+from dtmt_tf.translator.searches import MOST_GRAPHS, Searches
+
+CARD = {"source_language": "en", "target_language": "en", "decoding": {"beam_size": 6}}
+
+
+def test_graphs_of_the_latest_ways_to_search_alone_are_kept():
+    searches = Searches(SimpleNamespace(), CARD, 2)
+    graphs = [searches._graph(key, object) for key in range(MOST_GRAPHS + 5)]
+    assert searches._graph(5, object) is graphs[5]
+    assert searches._graph(4, object) is not graphs[4]
+
+
+@pytest.mark.parametrize(("size", "rows"), [(6, 8), (12, 2), (99, 1)])
+def test_a_large_beam_for_terms_takes_fewer_sentences_at_once(monkeypatch, size, rows):
+    """Candidates are compared by pairs, as many as the beam's size squared."""
+    seen = []
+
+    def find(_, source_ids, lengths, beam, at_once):
+        seen.append((beam, at_once))
+        shape = tf.shape(source_ids)[0], beam
+        return Hypotheses(tf.zeros((*shape, 0), tf.int32), *[tf.zeros(shape)] * 2, tf.zeros(shape))
+
+    monkeypatch.setattr(searches, "find_by_length", find)
+    monkeypatch.setattr(searches, "holding", lambda found, _: found)
+    made = Searches(SimpleNamespace(write=lambda ids: tf.constant(["x"])), CARD, 8)
+    for has_terms in (True, False):
+        made._search_graph(size, has_terms, True).get_concrete_function()
+    assert seen == [(size, rows), (size, 8)]
