@@ -1,5 +1,7 @@
 """The deep recurrent family against the twin, and what padding, search and depth may not change."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -43,6 +45,12 @@ def make_model(form="bideep", rate=0.0, **options):
     )
     config = DeepRNNConfig(**{**SIZES, **FORMS[form], **options})
     return randomise(config.build(WORDS_S, WORDS_T, training), np.random.default_rng(7), 0.5)
+
+
+@functools.cache
+def shared_model(form):
+    """A model whose weights no test may change."""
+    return make_model(form)
 
 
 def norm(layer, value):
@@ -121,7 +129,7 @@ def weights_of(model, value=stored):
 
 @every_form
 def test_logits_equal_the_twin(form):
-    model = make_model(form)
+    model = shared_model(form)
     expected = ref.forward(weights_of(model), SOURCE, TARGET, model.config.high_cell)
     assert relative_error(model(SOURCE, TARGET)[REAL], expected[REAL]) <= 1e-5
 
@@ -148,7 +156,7 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
 
 @every_form
 def test_stepwise_equals_forced(rng, form):
-    model, beams = make_model(form), 3
+    model, beams = shared_model(form), 3
     hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
     stepwise = step_through(model, SOURCE, hypotheses)
     forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
@@ -159,7 +167,7 @@ def test_stepwise_equals_forced(rng, form):
 
 @pytest.mark.parametrize("form", ["mixed", "bideep", "cgru"])
 def test_padding_columns_change_nothing(form):
-    model = make_model(form)
+    model = shared_model(form)
     expected = model(SOURCE, TARGET)
     for source_columns, target_columns in [(3, 0), (0, 5), (3, 4)]:
         source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
@@ -168,7 +176,7 @@ def test_padding_columns_change_nothing(form):
 
 
 def test_inspection_shows_gates_of_every_block_and_the_mean_attention():
-    model = make_model("cgru")
+    model = shared_model("cgru")
     gates, attended = model.inspect(SOURCE, TARGET)
     np.testing.assert_allclose(model.attention(SOURCE, TARGET), attended, atol=1e-6)
     blocks = ["forward_1/gru_1", "backward_1/gru_1", "base_query/gru_1", "base/gru_2"]
@@ -192,7 +200,7 @@ def test_inspection_shows_gates_of_every_block_and_the_mean_attention():
 
 
 def test_gradient_norms_and_arithmetic_know_every_block():
-    model = make_model("bideep")
+    model = shared_model("bideep")
     names = [
         f"{side}_{k}/gru_{b}" for side in ("forward", "backward") for k in (1, 2) for b in (1, 2)
     ]
