@@ -66,6 +66,7 @@ def release(
         UserError: If the result could not be served; or if it fails the canary, and then it lies
             in a folder beside the versions.
     """
+    made = made_of(endpoints)
     card = model_card(
         experiment,
         scores,
@@ -74,11 +75,11 @@ def release(
         parameters=sum(endpoints.model.parameter_counts().values()),
         checkpoints=checkpoints,
         limits=endpoints.described_limits(),
-        made_of=made_of(endpoints),
+        made_of=made,
     )
     about: dict[str, Any] = {
         "model": f"{card['task']}/{card['name']}",
-        **made_of(endpoints),
+        **made,
         "vocabulary": endpoints.vocabulary.fingerprint,
         "checkpoints": list(checkpoints),
         "versions": {name: metadata.version(name) for name in PACKAGES},
