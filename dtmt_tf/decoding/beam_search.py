@@ -251,11 +251,12 @@ def writable(
     never: Sequence[int] | tf.Tensor,
 ) -> tf.Tensor:
     """Leaves of log probabilities `[b, K, V]` all but `never` and an end that is too early."""
-    if not min_length and not len(never):
+    some = tf.is_tensor(never) or len(never) > 0
+    if not min_length and not some:
         return log_probs
     ids = tf.range(tf.shape(log_probs)[2])
     barred = tf.equal(ids, eos_id) & (time < min_length)
-    if len(never):
+    if some:
         barred |= tf.reduce_any(tf.equal(ids[:, None], never), axis=1)
     return log_probs + tf.where(barred, MINUS_INFINITY, 0.0)
 
