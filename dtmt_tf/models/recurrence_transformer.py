@@ -199,8 +199,7 @@ class RecurrenceTransformer(Transformer):
             for chain in layer.recurrence.chains
         }
         for each in seen:
-            steps = next(iter(each.inner.values())).shape[:2]
-            gates |= mean_gates(each, ops.ones(steps), names[each.layer])
+            gates |= mean_gates(each, None, names[each.layer])
         return gates, weights
 
     def multiplications(self) -> Multiplications:

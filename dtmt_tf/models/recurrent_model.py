@@ -196,13 +196,16 @@ def mean_gates(seen: Seen, mask: Any, prefix: str) -> dict[str, Any]:
 
     Args:
         seen: What a layer computed.
-        mask: Bool `[B, T]`, which steps count where the layer has no mask.
+        mask: Bool `[B, T]`, which steps count where the layer has no mask; all by default.
         prefix: What the gates' names begin with.
     """
-    weights = ops.cast(mask if seen.mask is None else seen.mask, "float32")[..., None]
+    mask = mask if seen.mask is None else seen.mask
 
     def mean(values: Any) -> Any:
-        values = ops.cast(values, weights.dtype)
+        values = ops.cast(values, "float32")
+        if mask is None:
+            return ops.mean(values)
+        weights = ops.cast(mask, "float32")[..., None]
         return ops.sum(values * weights) / (ops.sum(weights) * values.shape[-1])
 
     gates = {name: gate for name, gate in seen.inner.items() if not name.endswith(ATTENTION)}

@@ -295,10 +295,13 @@ def test_what_each_step_of_arn_attends_to_can_be_watched():
     np.testing.assert_array_equal(first.inner["attention"][1, :, 2:], 0)  # padding
 
 
+IDS = tf.TensorSpec([None, None], tf.int32)  # as validation inspects, in a graph
+
+
 @pytest.mark.parametrize("form", ["biarn, two layers, all", "birnn, three layers"])
 def test_gates_of_the_recurrence_are_inspected(form):
     model = make_model(form)
-    gates, _ = model.inspect(SOURCE, TARGET)
+    gates, _ = tf.function(model.inspect, input_signature=[IDS, IDS])(SOURCE, TARGET)
     layers = model.config.recurrence_layers
     assert set(gates) == {
         f"recurrence/layer_{k}/{way}/{gate}"
