@@ -83,7 +83,8 @@ PLAIN = (
 DEEP = {
     f"{cell}{depth}": _deep(cell, depth) for cell in ("gru", "lau", "lgru") for depth in (0, 1, 4)
 }
-DEEP |= {f"lgru{depth}": _deep("lgru", depth) for depth in (2, 3)}
+BEYOND = (6, 8, 12)  # T-GRUs, more than the paper tries
+DEEP |= {f"lgru{depth}": _deep("lgru", depth) for depth in (2, 3, *BEYOND)}
 SWEEP = {
     "gru0": ("ShallowRNMT", 41.22, 41.57),
     "lgru0": ("ShallowRNMT + L-GRU", 43.54, 43.83),
@@ -218,6 +219,18 @@ FIGURES: dict[str, Table] = {
             "gru0": ("ShallowRNMT", None),
             "transformer": ("Transformer", None),
         },
+    ),
+    "depth": Table(
+        "BLEU by depth",
+        {
+            key: (key.removeprefix("lgru"), bleu)
+            for key, (_, _, bleu) in SWEEP.items()
+            if key.startswith("lgru")
+        }
+        | {f"lgru{depth}": (str(depth), None) for depth in BEYOND},
+        (("lgru4", "lgru6"), ("lgru6", "lgru8"), ("lgru8", "lgru12")),
+        axis="T-GRUs of each transition",
+        lists_all=True,
     ),
 }
 PAPER = Paper(

@@ -20,6 +20,8 @@ class Row:
         time_of: Key of the row whose minutes it may spend, if its updates follow from that.
         speed_of: Key of the row that tells how long one of its updates takes.
         weights_of: Key of the row whose trained weights it decodes with, if it has none of its own.
+        together: How many trainings of that row predict together: seeds 1 to 8 as seed 1, 9 to 16
+            as seed 9, if there are 8.
     """
 
     settings: Settings
@@ -27,6 +29,7 @@ class Row:
     time_of: str = ""
     speed_of: str = ""
     weights_of: str = ""
+    together: int = 1
 
 
 @dataclass(frozen=True)

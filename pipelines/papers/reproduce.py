@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
-import math
 import multiprocessing
 import os
 import signal
 import sys
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +16,20 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
-from dtmt_tf.experiment import Experiment
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, pictures, records, report
-from pipelines.papers.paper import Paper
+from pipelines.papers.jobs import (
+    Job,
+    beginning,
+    finished,
+    make_job,
+    make_jobs,
+    series,
+    shared_training,
+)
 
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
@@ -40,23 +43,6 @@ REFUSED_IF_TIMED = dict.fromkeys(
     ("training.schedule_decay_start", "training.schedule_decay_end"),
     "it would not follow the updates of the row of equal minutes; leave that out with --rows",
 )
-SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
-
-
-@dataclass(frozen=True)
-class Job:
-    """One row with one seed."""
-
-    row: str
-    seed: int
-    name: str
-    experiment: Experiment
-    origins: dict[str, str]
-
-    @property
-    def record(self) -> str:
-        """Name of its record."""
-        return f"{self.experiment.task}-{self.name}.json"
 
 
 def command() -> int:
@@ -70,7 +56,7 @@ def command() -> int:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
     with quiet_stderr():
         from dtmt_tf import models  # noqa: F401
-    args.max_steps = args.max_steps or _shared(paper, args.task).max_steps
+    args.max_steps = args.max_steps or shared_training(paper, args.task).max_steps
     rows = _rows(args)
     if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
         raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
@@ -84,9 +70,9 @@ def command() -> int:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
     args.seeds = list(dict.fromkeys(args.seeds))
-    jobs = [_job(args, row, seed) for seed in args.seeds for row in rows]
+    jobs = make_jobs(args, rows)
     if args.begin_with:
-        widths = records.sizes(_job(args, args.begin_with, 1).experiment)
+        widths = records.sizes(make_job(args, args.begin_with, 1).experiment)
         if other := [job.row for job in jobs if records.sizes(job.experiment) != widths]:
             raise UserError(
                 f"{other[0]} has other sizes than {args.begin_with}; leave it out with --rows."
@@ -100,18 +86,20 @@ def command() -> int:
         costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
     for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):
-        _beginning(args, seed)
+        beginning(args, seed)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
-        job = _job(args, job.row, job.seed, timed=True)
+        job = make_job(args, job.row, job.seed, timed=True)
         if _is_done(args, job):
             logger.info("%s: done, %s", progress, job.record)
             continue
-        trained = paper.rows[job.row].weights_of
-        work = (
-            f"weights of {trained}" if trained else f"{job.experiment.training.max_steps:,} updates"
-        )
+        row = paper.rows[job.row]
+        work = f"{job.experiment.training.max_steps:,} updates"
+        if row.weights_of:
+            work = f"weights of {row.weights_of}" + f", {row.together} trainings" * (
+                row.together > 1
+            )
         logger.info("%s: %s", progress, work)
         code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
         if code == 128 + signal.SIGKILL:
@@ -226,126 +214,6 @@ def _rows(args: argparse.Namespace) -> list[str]:
     )
 
 
-def _shared(paper: Paper, task: str) -> TrainingConfig:
-    """Returns the training settings that all rows of a task start from."""
-    return _resolve(task, TASKS[task].model, list(paper.shared.get(task, ())))[0].training
-
-
-def budget(paper: Paper, task: str, steps: int) -> list[str]:
-    """Returns the settings that the rows of a task share, with the schedule scaled to `steps`.
-
-    Early stopping is off, so that all rows make as many.
-    """
-    training = _shared(paper, task)
-    scaled = {  # rounded up, or a last validation would come right after the last but one
-        name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
-        for name in SCALED
-    }
-    return [
-        *paper.shared.get(task, ()),
-        f"training.max_steps={steps}",
-        "training.patience=0",
-        *(f"training.{name}={value}" for name, value in scaled.items()),
-    ]
-
-
-def _job(args: argparse.Namespace, row: str, seed: int, timed: bool = False) -> Job:
-    """Resolves a row's settings; with `timed`, updates that follow from other rows' minutes."""
-    paper, steps = PAPERS[args.paper], args.max_steps
-    if timed and paper.rows[row].time_of:
-        steps = _steps_in_time_of(args, row, seed)
-    model, sizes = paper.model(args.preset, row)
-    made_by = paper.rows[row].settings
-    overrides = [*budget(paper, args.task, steps), *sizes, *args.set, *made_by]
-    experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
-    begun = f"from_{args.begin_with}-" if args.begin_with else ""
-    name = f"{paper.prefix}{row}-{begun}{records.settings_hash(experiment)}-seed{seed}"
-    return Job(row, seed, name, experiment, origins)
-
-
-def _resolve(task: str, model: str, overrides: list[str]) -> tuple[Experiment, dict[str, str]]:
-    return common.experiment(argparse.Namespace(task=task, model=model, set=overrides))
-
-
-def series(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the settings that the rows of a command share; only such rows are compared.
-
-    The hash is of all settings of the paper's first family to which no row has added its own.
-    """
-    paper = PAPERS[args.paper]
-    model, sizes = paper.model(args.preset)
-    overrides = [*budget(paper, args.task, args.max_steps), *sizes, *args.set]
-    try:
-        experiment = _resolve(args.task, model, overrides)[0]
-    except UserError as error:
-        raise UserError(
-            f"{error}\n--set is for all rows and takes what {model} has. What makes one row stands "
-            f"in pipelines/papers/{paper.name}.py."
-        ) from error
-    shared = {
-        "paper": paper.name,
-        "preset": args.preset,
-        "max_steps": args.max_steps,
-        "set": args.set,
-        "hash": records.settings_hash(experiment),
-    }
-    if args.begin_with:
-        shared |= {"begin_with": args.begin_with, "hash": f"{shared['hash']}+{args.begin_with}"}
-    return shared
-
-
-def _beginning(args: argparse.Namespace, seed: int) -> Path | None:
-    """Returns the folder of the run whose weights the rows of a seed begin with, if there is one.
-
-    Raises:
-        UserError: If that run, or its record, is not there.
-    """
-    if not args.begin_with:
-        return None
-    fresh = argparse.Namespace(**{**vars(args), "begin_with": ""})
-    return _finished(fresh, args.begin_with, seed, ", without --begin-with")
-
-
-def _finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Path:
-    """Returns the folder of a row's finished run; `how` ends the advice if it is not there."""
-    job = _job(args, row, seed, timed=True)
-    folder: Path = args.output_dir / args.task / job.name
-    record: Path = args.records / job.record
-    if record.exists() and folder.exists():
-        return folder
-    place = next(f"--{kind} {name}" for kind in ("table", "figure")
-                 for name, shown in getattr(PAPERS[args.paper], f"{kind}s").items()
-                 if row in shown.rows)  # fmt: skip
-    why = f"{record} is of a run elsewhere; --records names another folder. " * record.exists()
-    raise UserError(
-        f"{row} has no finished run {folder}. {why}Run it first: the same command with "
-        f"{place} --rows {row} --seeds {seed}{how}."
-    )
-
-
-def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
-    """Returns how many updates a row makes in the minutes of another row."""
-    found, this = [], PAPERS[args.paper].rows[row]
-    for other in (this.time_of, this.speed_of):
-        path = args.records / _job(args, other, seed).record
-        if not path.exists():
-            raise UserError(
-                f"The updates of {row} follow from the speed of {other}, which is not recorded "
-                f"with seed {seed}. Run it first: --rows {other}."
-            )
-        found.append(records.read_record(path))
-    slow, fast = found
-    if slow["machine"] != fast["machine"]:
-        raise UserError(
-            f"The updates of {row} follow from the minutes of {this.time_of} and "
-            f"{this.speed_of}, which ran on different machines:\n"
-            f"  {slow['machine']}\n  {fast['machine']}\n"
-            f"Remove their records from {args.records} and their folders from "
-            f"{args.output_dir / args.task}, then run both on the same machine."
-        )
-    return round(fast["updates"] * slow["seconds_in_updates"] / fast["seconds_in_updates"])
-
-
 def _in_process(function: Any) -> int:
     """Runs a function in its own process; returns the exit code.
 
@@ -378,15 +246,20 @@ def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any])
 
 def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:
     startup.start_tensorflow()
-    from dtmt_tf.runs import Run, Session
+    from dtmt_tf.runs import Run, Session, unite
 
-    job = _job(args, row, seed, timed=True)
+    job = make_job(args, row, seed, timed=True)
     places = common.data_dir(args), common.cache_dir()
-    begins, folder = _beginning(args, seed), args.output_dir / args.task / job.name
+    begins, folder = beginning(args, seed), args.output_dir / args.task / job.name
     run = Run(job.experiment, folder, *places, job.origins,
               init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
-    if trained := PAPERS[args.paper].rows[row].weights_of:
-        records.copy_run(_finished(args, trained, seed), run)
+    this = PAPERS[args.paper].rows[row]
+    if this.together > 1:
+        decoding = [setting for setting in this.settings if setting.startswith("decoding.")]
+        trained = [finished(args, this.weights_of, k) for k in range(seed, seed + this.together)]
+        run = unite([Run.open(each, *places, decoding) for each in trained], folder)
+    elif this.weights_of:
+        records.copy_run(finished(args, this.weights_of, seed), run)
     elif code := Session(run).train().exit_code:
         return code
     record = records.make_record(run, row, shared)

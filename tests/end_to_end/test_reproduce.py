@@ -227,6 +227,44 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     assert refused.returncode == 2 and "--rows gru0 --seeds 1." in refused.stderr
 
 
+def test_a_row_of_trainings_that_predict_together(shop, here, monkeypatch, tmp_path):
+    folder, arguments, *_ = shop
+    paper = PAPERS["dtmt"]
+    settings = (*paper.rows["gru0"].settings, "decoding.beam_size=3")
+    row = Row(settings, weights_of="gru0", together=2)
+    table = dataclasses.replace(
+        paper.tables["3"], rows=paper.tables["3"].rows | {"two": ("", None)}
+    )
+    shown = {"rows": {**paper.rows, "two": row}, "tables": {**paper.tables, "3": table}}
+    monkeypatch.setitem(PAPERS, "dtmt", dataclasses.replace(paper, **shown))
+    monkeypatch.setattr(reproduce, "_in_process", lambda work: reproduce._train(*work.args))
+    monkeypatch.setattr(dtmt_tf.runs, "Session", None)  # nothing is trained
+    shutil.copytree(folder / "records", tmp_path / "records")
+    (first,) = (folder / "models" / "custom").glob("gru0-*")
+    names = first.name, first.name.replace("seed1", "seed2")
+    for seed, name in enumerate(names, start=1):  # the second's weights are the first's
+        run = shutil.copytree(first, tmp_path / "models" / "custom" / name)
+        settled = json.loads((run / "train" / "experiment.json").read_text())
+        settled["settings"]["training"]["seed"] = seed
+        (run / "train" / "experiment.json").write_text(json.dumps(settled))
+        record = found(folder)["gru0"] | {"name": name, "seed": seed}
+        (tmp_path / "records" / f"custom-{name}.json").write_text(json.dumps(record))
+    shutil.copy(folder / "RESULTS.md", tmp_path)
+    places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
+    places += ["--report", tmp_path / "RESULTS.md", "--seeds", "1", "2"]
+    result = here("reproduce", *arguments, *places, "--rows", "gru0", "two")
+    assert result.returncode == 0, result.stderr
+    (path,) = (tmp_path / "records").glob("custom-two-*")
+    two, one = json.loads(path.read_text()), found(folder)["gru0"]
+    assert (two["row"], two["seed"], two["members"]) == ("two", 1, list(names))
+    assert (two["updates"], two["parameters"]) == (2 * UPDATES, 2 * one["parameters"])
+    assert (two["beam_size"], one["beam_size"]) == (3, 1)
+    assert two["series"] == one["series"]
+    refused = here("reproduce", *arguments, *places[:-1], "--rows", "two")
+    assert refused.returncode == 2 and "two is of trainings that predict" in refused.stderr
+    assert "--seeds 1 2." in refused.stderr
+
+
 def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
     folder = shop[0]
     (known,) = (folder / "records").glob("custom-gru0-*")

@@ -8,17 +8,17 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import figures, panels, report, reproduce, tables
+from pipelines.papers import figures, jobs, panels, report, reproduce, tables
 from pipelines.papers.deep_architectures import FIGURES, PAPER, PRINTED, SYSTEMS, TABLES
 from pipelines.papers.paper import Table
 from tests.pipelines.test_results import cells, record
 
 
 def experiment(row, preset="small", task="multi30k_ende"):
-    steps = reproduce._shared(PAPER, task).max_steps
+    steps = jobs.shared_training(PAPER, task).max_steps
     given = {"paper": PAPER.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
              "begin_with": ""}  # fmt: skip
-    return reproduce._job(argparse.Namespace(**given), row, 1).experiment
+    return jobs.make_job(argparse.Namespace(**given), row, 1).experiment
 
 
 def test_rows_of_the_papers_size_are_the_presets():

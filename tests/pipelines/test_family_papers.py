@@ -9,7 +9,17 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, figures, lau, panels, records, recurrence, report, reproduce
+from pipelines.papers import (
+    PAPERS,
+    figures,
+    jobs,
+    lau,
+    panels,
+    records,
+    recurrence,
+    report,
+    reproduce,
+)
 from tests.pipelines.test_results import cells, record
 
 PRESETS = {  # of Hao et al., by row; the others differ from one in what their name says
@@ -30,10 +40,10 @@ STEPS = {"steps1": 1, "steps4": 4, "biarn1": 8, "steps16": 16, "steps_length": 0
 
 def experiment(paper, row, preset="small", task=None):
     task = task or paper.task
-    steps = reproduce._shared(paper, task).max_steps
+    steps = jobs.shared_training(paper, task).max_steps
     given = {"paper": paper.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
              "begin_with": ""}  # fmt: skip
-    return reproduce._job(argparse.Namespace(**given), row, 1).experiment
+    return jobs.make_job(argparse.Namespace(**given), row, 1).experiment
 
 
 @pytest.mark.parametrize("name", ["recurrence", "lau"])
@@ -135,7 +145,7 @@ def test_small_rows_of_hao_et_al_have_one_size_and_one_training():
 
 def test_rows_of_wang_et_al_are_their_presets():
     presets = {name.removeprefix("deep_") for name in MODELS if name.startswith("deep_")}
-    replaced = {"gru_4_4-posunk", "lau_4_4-posunk"}
+    replaced = {"gru_4_4-posunk", "lau_4_4-posunk", "lau_4_4-ensemble"}
     assert set(lau.ROWS) == presets | replaced
     for row in presets:
         large = experiment(lau.PAPER, row, "paper")
@@ -232,4 +242,4 @@ def test_a_row_to_begin_with_is_found_in_tables_and_figures(row, place, tmp_path
         **{"set": [], "begin_with": row, "output_dir": tmp_path, "records": tmp_path},
     )
     with pytest.raises(UserError, match=f"{place} --rows {row} --seeds 2, without --begin-with"):
-        reproduce._beginning(args, 2)
+        jobs.beginning(args, 2)

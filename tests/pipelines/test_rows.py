@@ -11,7 +11,7 @@ from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, costs, records, report, reproduce
+from pipelines.papers import PAPERS, costs, jobs, records, report, reproduce
 from pipelines.papers.dtmt import PAPER, TABLES
 from pipelines.papers.paper import Paper, Row, Table
 
@@ -39,7 +39,7 @@ def arguments(task="multi30k_ende", preset="small", max_steps=3300, **others):
 
 
 def experiment(row, **options):
-    return reproduce._job(arguments(**options), row, 1).experiment
+    return jobs.make_job(arguments(**options), row, 1).experiment
 
 
 def parameters(row, *settings):
@@ -152,7 +152,7 @@ def test_tables_name_rows_that_exist_and_compare_their_own():
 
 
 def test_a_budget_keeps_the_shape_of_the_schedule():
-    whole = reproduce._shared(PAPER, "multi30k_ende")
+    whole = jobs.shared_training(PAPER, "multi30k_ende")
     half = experiment("gru0", max_steps=whole.max_steps // 2).training
     for name in ("max_steps", "schedule_decay_start", "schedule_decay_end", "validation_steps"):
         assert getattr(half, name) == getattr(whole, name) // 2
@@ -168,7 +168,7 @@ def test_validations_are_as_far_apart_as_those_of_all_updates(steps, interval):
 
 def test_the_published_rows_are_known_whatever_the_task_recommends():
     for row in ("gru0", "lgru4", "transformer"):
-        job = reproduce._job(arguments(max_steps=1650), row, 1)
+        job = jobs.make_job(arguments(max_steps=1650), row, 1)
         assert (records.RECORDS / job.record).exists()
         assert job.experiment.training.label_smoothing == 0.1
     other = experiment("gru0", task="multi30k_ende_tok").training
@@ -177,7 +177,7 @@ def test_the_published_rows_are_known_whatever_the_task_recommends():
 
 def test_a_series_is_known_by_the_settings_its_rows_share():
     def hash_(**options):
-        return reproduce.series(arguments(**options))["hash"]
+        return jobs.series(arguments(**options))["hash"]
 
     assert hash_() == records.settings_hash(experiment("lgru1"))  # dtmt_small as it is
     assert len({hash_(), hash_(max_steps=1650), hash_(set=["training.clip_norm=1"]),
@@ -199,7 +199,7 @@ def test_settings_of_all_rows_come_before_those_of_the_row():
 
 def test_a_name_depends_on_all_settings_but_the_seed():
     def name(row="gru0", seed=1, **options):
-        return reproduce._job(arguments(**options), row, seed).name
+        return jobs.make_job(arguments(**options), row, seed).name
 
     base, other = name(), name(seed=2)
     assert base.removesuffix("seed1") == other.removesuffix("seed2")
@@ -229,18 +229,18 @@ def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
             "seconds_in_updates": seconds,
             "machine": {"threads": threads},
         }
-        write_json(tmp_path / reproduce._job(args, row, 1).record, record)
+        write_json(tmp_path / jobs.make_job(args, row, 1).record, record)
 
     with pytest.raises(UserError, match="--rows lgru4"):
-        reproduce._job(args, "transformer-same_time", 1, timed=True)
+        jobs.make_job(args, "transformer-same_time", 1, timed=True)
     write("lgru4", 3300, 6000.0)
     write("transformer", 3300, 2000.0)
-    job = reproduce._job(args, "transformer-same_time", 1, timed=True)
+    job = jobs.make_job(args, "transformer-same_time", 1, timed=True)
     assert job.experiment.training.max_steps == 9900
     assert job.experiment.training.schedule_decay_end == 3 * 26_400
     write("transformer", 3300, 2000.0, threads=2)
     with pytest.raises(UserError, match="different machines(.|\n)*models/multi30k_ende, then run"):
-        reproduce._job(args, "transformer-same_time", 1, timed=True)
+        jobs.make_job(args, "transformer-same_time", 1, timed=True)
 
 
 def chosen(*tables, **changes):
@@ -272,10 +272,10 @@ def test_a_recorded_row_is_found_by_the_command_that_made_it(record):
         **{"set": series["set"], "begin_with": series.get("begin_with", "")},
         **{"paper": paper.name, "records": records.RECORDS},
     )
-    job = reproduce._job(args, record["row"], record["seed"], timed=True)
+    job = jobs.make_job(args, record["row"], record["seed"], timed=True)
     assert (records.RECORDS / job.record).exists()
     assert job.name == record["name"]
-    assert reproduce.series(args)["hash"] == series["hash"]
+    assert jobs.series(args)["hash"] == series["hash"]
 
 
 OTHER = Paper(
@@ -292,10 +292,10 @@ OTHER = Paper(
 def test_another_paper_is_one_value(monkeypatch):
     monkeypatch.setitem(PAPERS, "other", OTHER)
     args = arguments("multi30k_ende_tok", paper="other")
-    job = reproduce._job(args, "new", 3)
+    job = jobs.make_job(args, "new", 3)
     assert job.experiment.model.num_heads == 4
-    assert job.record == f"multi30k_ende_tok-other-new-{reproduce.series(args)['hash']}-seed3.json"
-    assert reproduce.series(args)["paper"] == "other"
+    assert job.record == f"multi30k_ende_tok-other-new-{jobs.series(args)['hash']}-seed3.json"
+    assert jobs.series(args)["paper"] == "other"
     ours = next(record for record in RECORDED if record["row"] == "gru0")
     theirs = {**ours, "name": "theirs", "series": {**ours["series"], "paper": "other"}}
     parts = report.sections([ours, theirs])
