@@ -24,11 +24,12 @@ class ModelConfig(Section, abc.ABC):
     """Base of every architecture's settings; see `dtmt_tf.models`."""
 
     section = "model"
+    tied_embeddings = "none"  # a setting of the architectures that can tie them
 
     @property
     def needs_joint_vocabulary(self) -> bool:
         """Whether source and target must have one vocabulary, because they share a table."""
-        return False
+        return self.tied_embeddings == "all"
 
     @abc.abstractmethod
     def build(
@@ -66,7 +67,7 @@ class DataConfig(Section):
     )
     filters: tuple[str, ...] = setting((), "drops training pairs; one or more", choices=FILTERS)
     max_length_ratio: float = setting(
-        4.0, "of length_ratio: times a side is longer than is usual", above=1, at_most=1000
+        4.0, "of length_ratio: times a side may be longer than usual", above=1, at_most=1000
     )
     test_source: tuple[str, ...] = setting((), "files that are scored at the end")
     test_target: tuple[str, ...] = setting((), "as many files: file n translates file n")
@@ -140,8 +141,8 @@ class DataConfig(Section):
         )
         require(
             not self.extra_tests or all((self.source_language, self.target_language)),
-            "`data.extra_tests` needs `data.source_language` and `data.target_language`, on which "
-            f"its files end. Received: {self.source_language!r} and {self.target_language!r}.",
+            "`data.extra_tests` needs `data.source_language` and `data.target_language`, in whose "
+            f"codes they end. Received: {self.source_language!r} and {self.target_language!r}.",
         )
 
     def batch_size(self, length: int) -> int:
@@ -269,7 +270,7 @@ class TrainingConfig(Section):
         at_most=100_000,
     )
     keep_last: int = setting(5, "newest checkpoints that are kept", at_least=1, at_most=1000)
-    keep_best: int = setting(5, "best checkpoints that are kept", at_least=1, at_most=1000)
+    keep_best: int = setting(5, "those of the best BLEU that are kept", at_least=1, at_most=1000)
     average: str = setting(
         "best",
         "weights used at the end: mean of the kept best or last, or none",
@@ -320,9 +321,7 @@ class DecodingConfig(Section):
 
     beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=1000)
     length_penalty: float = setting(0.6, "alpha of ((c+L) / (c+1))^alpha", at_least=0, at_most=10)
-    length_offset: float = setting(
-        5.0, "c of the same; 0 with alpha 1: score divided by length", at_least=0, at_most=1000
-    )
+    length_offset: float = setting(5.0, "c; 0 with alpha 1: mean score", at_least=0, at_most=1000)
     extra_length: int = setting(
         50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
     )

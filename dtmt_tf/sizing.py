@@ -127,7 +127,7 @@ def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
 
 
 def _filters(_: TextFacts, known: Settings) -> Sized:
-    """What is no translation: at most 3 pairs in 10,000 of clean texts (EXPERIMENTS.md, "Filters").
+    """What is no translation: at most 3 of 10,000 pairs of clean text (EXPERIMENTS.md, "Filters").
 
     Within one language, as in correcting grammar, a line may well stay as it is.
     """
@@ -135,7 +135,7 @@ def _filters(_: TextFacts, known: Settings) -> Sized:
     names = ["length_ratio", *["script"] * all(languages)]
     if not all(languages) or len(set(map(base_language, languages))) == 2:
         names.insert(0, "identical")
-    return Sized(tuple(names), "drop pairs of 20 characters and more that are no translations")
+    return Sized(tuple(names), "drop pairs of equal sides, unlike lengths or a wrong script")
 
 
 def _vocabulary(facts: TextFacts, known: Settings) -> Sized:

@@ -222,7 +222,7 @@ def test_no_more_checkpoints_are_averaged_than_kept(average):
 
 def test_extra_tests_need_the_languages_their_files_end_on():
     text = message("data.extra_tests=news", "data.target_language=")
-    assert text.endswith("on which its files end. Received: 'en' and ''.")
+    assert text.endswith("in whose codes they end. Received: 'en' and ''.")
     assert resolved("data.extra_tests=news")[0].data.extra_tests == ("news",)
 
 

@@ -31,7 +31,6 @@ class GatedCell(AbstractRNNCell):
     num_gates: int
     num_input_projections: int
     num_state_projections: int
-    use_candidate_bias = True
     taking_gates: tuple[int, ...] = (1,)  # of r, z, ...: those that take from the state
 
     def __init__(
@@ -40,7 +39,7 @@ class GatedCell(AbstractRNNCell):
         super().__init__(units, **kwargs)
         self.update_offset = update_offset
         self.use_bias = use_bias
-        self.use_candidate_bias = use_bias and self.use_candidate_bias
+        self.use_candidate_bias = use_bias
         self.gates = Gates(
             units,
             self.num_gates,

@@ -11,7 +11,6 @@ from keras import ops
 LAYER_NORM_EPSILON = 1e-6
 
 
-@keras.saving.register_keras_serializable("dtmt_tf")
 class Gates(keras.layers.Layer):
     """Several gates of one cell: `sigmoid(LN(v))`, one gain and offset for each gate.
 
@@ -26,7 +25,7 @@ class Gates(keras.layers.Layer):
         use_layer_norm: Whether to normalise.
         use_bias: Whether gates without norm have a bias.
         initializer: Initialiser of the plain biases.
-        first_offsets: What each gate's offset, or bias, starts from, or its constant; 0 by default.
+        first_offsets: What each gate's offset, or bias, starts from, or its constant.
 
     Call arguments:
         values: Summed projections of all gates side by side, `[B, G * H]`.
@@ -41,9 +40,9 @@ class Gates(keras.layers.Layer):
         count: int,
         *,
         use_layer_norm: bool,
-        use_bias: bool = True,
+        use_bias: bool,
         initializer: Any,
-        first_offsets: Sequence[float] | None = None,
+        first_offsets: Sequence[float],
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -52,7 +51,7 @@ class Gates(keras.layers.Layer):
         self.use_layer_norm = use_layer_norm
         self.use_bias = use_bias
         self.initializer = keras.initializers.get(initializer)
-        self.first_offsets = list(first_offsets or [0.0] * count)
+        self.first_offsets = list(first_offsets)
 
     def build(self, values_shape: Any = None) -> None:
         """Creates gain and offset, or the biases, `[G, H]`, if any."""

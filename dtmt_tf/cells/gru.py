@@ -22,6 +22,8 @@ class GRUCell(GatedCell):
         c = tanh(W_xh x + r * (W_hh h + b))                                      (7)
         h' = (1 - z) * h + z * dropout(c)                                        (6)
 
+    The paper prints neither the norms, which its *Advanced Techniques* add, nor `b`, an option.
+
     Cho et al. (2014) and Wang et al. (2017), Eq. (3), reset before the product instead:
 
         c = tanh(W_xh x + W_hh (r * h) + b)

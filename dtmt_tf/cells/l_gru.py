@@ -24,8 +24,9 @@ class LGRUCell(GatedCell):
         c = tanh(W_xh x + r * (W_hh h + b)) + l * (W_x x)     (15)
         h' = (1 - z) * h + z * dropout(c)                     (14)
 
-    `W_x x` has neither bias nor non-linearity. The kernel's columns are r, z, l, h, x, the
-    recurrent kernel's r, z, l, h: 5 I H + 4 H^2 + 7 H parameters.
+    The paper prints neither the norms, which its *Advanced Techniques* add, nor `b`, which is the
+    authors' code's. `W_x x` has neither bias nor non-linearity. The kernel's columns are r, z, l,
+    h, x, the recurrent kernel's r, z, l, h: 5 I H + 4 H^2 + 7 H parameters.
 
     Args:
         units: Size of the state, H. Positive.

@@ -11,7 +11,7 @@ from dtmt_tf.cells.abstract_rnn_cell import AbstractRNNCell, Step
 from dtmt_tf.cells.operations import cut
 from dtmt_tf.cells.product import product
 
-LAYER_NORM_EPSILON = 1e-5
+NEMATUS_EPSILON = 1e-5  # of all its layer norms
 
 
 @keras.saving.register_keras_serializable("dtmt_tf")
@@ -75,7 +75,7 @@ class NematusGRUCell(AbstractRNNCell):
         start = self._first_bias() if side == "state" else "zeros"
         return [
             keras.layers.LayerNormalization(
-                epsilon=LAYER_NORM_EPSILON,
+                epsilon=NEMATUS_EPSILON,
                 beta_initializer=beta,
                 name=f"{side}_{name}_norm",
                 dtype=self.dtype_policy,

@@ -22,8 +22,9 @@ class TGRUCell(GatedCell):
         c = tanh(r * (W_hh h + b))                             (11)
         h' = (1 - z) * h + z * dropout(c)                      (10)
 
-    The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters. Not in the paper is a scale
-    `s` that is learnt, one for each unit: `h' = h + s * z * (dropout(c) - h)`.
+    The paper prints neither the norms, which its *Advanced Techniques* add, nor `b`, which is the
+    authors' code's. The recurrent kernel's columns are r, z, h: 3 H^2 + 5 H parameters. Not in the
+    paper is a scale `s` that is learnt, one for each unit: `h' = h + s * z * (dropout(c) - h)`.
 
     Args:
         units: Size of the state, H. Positive.

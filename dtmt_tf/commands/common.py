@@ -18,7 +18,7 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import ModelConfig, Task
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.experiment import KINDS, Experiment, resolve
-from dtmt_tf.fetch import cache_dir  # noqa: F401 - commands take it from here
+from dtmt_tf.fetch import cache_dir
 from dtmt_tf.files import is_of_full_disk, system_error
 from dtmt_tf.settings_file import MODEL_NAME, TASK
 
@@ -260,6 +260,11 @@ def data_dir(args: argparse.Namespace) -> Path | None:
     if not folder.is_dir():
         raise UserError(f"--data-dir (or {DATA_DIR_VARIABLE}): {folder} is not a directory.")
     return folder
+
+
+def places(args: argparse.Namespace) -> tuple[Path | None, Path]:
+    """Returns the data directory, if one is named, and where downloads go; see `data_dir`."""
+    return data_dir(args), cache_dir()
 
 
 def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:

@@ -179,7 +179,7 @@ def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list
     if args.saved_model:
         return
     folder = common.run_folder(args)
-    run = Run.open(folder, common.data_dir(args), common.cache_dir())
+    run = Run.open(folder, *common.places(args))
     run.check_trained()
     score = score_function(run, best_model(run)[0])
     yield (

@@ -73,7 +73,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     for name in chain.from_iterable(chain(*named_files(experiment.data).values())):
         if lines.same_file(Path(name), args.output):
             raise UserError(f"{args.output} is text of the corpus; -o would write over it.")
-    task, places = TASKS[experiment.task], (common.data_dir(args), common.cache_dir())
+    task, places = TASKS[experiment.task], common.places(args)
     data = dataclasses.replace(experiment.data, filters=())
     corpus = load_corpus(data, task, *places)
     found = inspect(corpus, data)

@@ -41,10 +41,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if len(set(args.runs)) < max(2, len(args.runs)):
         raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
     folder = common.run_folder(args)
-    members = [
-        Run.open(common.other_run(name, folder), common.data_dir(args), common.cache_dir())
-        for name in args.runs
-    ]
+    members = [Run.open(common.other_run(name, folder), *common.places(args)) for name in args.runs]
     unite(members, folder)
     print(f"Ensemble of {', '.join(args.runs)}: {folder}")
     return 0

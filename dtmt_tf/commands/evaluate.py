@@ -200,7 +200,7 @@ def _splits(args: argparse.Namespace) -> Any:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
     lines.check_outputs((), {"--json": args.json})
     folder = common.run_folder(args)
-    run = Run.open(folder, common.data_dir(args), common.cache_dir(), args.set)
+    run = Run.open(folder, *common.places(args), args.set)
     comet = Comet(args.comet) if args.comet else None  # before hours of translating
     for split in args.split:
         check_split(run, split)

@@ -33,13 +33,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--min-bleu",
         type=float,
         metavar="BLEU",
-        help="publish no version with less on up to 32 validation pairs (default: 5 less than the "
-        "version before)",
+        help="refuse a version with less BLEU on up to 32 validation pairs (default: 5 less than "
+        "that of the version before)",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="publish a version all the same that fails on the samples, or equals the one before",
+        help="publish even if the check on samples fails, or nothing has changed",
     )
     args = parser.parse_args(arguments)
     if args.min_bleu is not None and not 0 <= args.min_bleu <= 100:
@@ -52,6 +52,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.runs import Run, publish
 
-    run = Run.open(common.run_folder(args), common.data_dir(args), common.cache_dir(), args.set)
+    run = Run.open(common.run_folder(args), *common.places(args), args.set)
     print(f"Exported to {publish(run, args.min_bleu, args.force)}")
     return 0

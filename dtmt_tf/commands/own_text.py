@@ -191,7 +191,7 @@ def _sized(
     from dtmt_tf.data.text_facts import text_facts
     from dtmt_tf.training import multiplies_bfloat16
 
-    places = common.data_dir(args), common.cache_dir()
+    places = common.places(args)
     replicas = startup.replicas(args.devices, startup.is_multiworker(args.strategy))
     facts = text_facts(plain.data, task, *places, multiplies_bfloat16(), replicas)
     _, as_given = _as_given(plain, origins)

@@ -62,7 +62,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.text:
         check_text(args.text, experiment.data, common.data_dir(args))
     folder = common.run_folder(args)
-    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    run = Run(experiment, folder, *common.places(args), origins)
     if args.text:
         write_text(run.corpus, args.text)
         print(f"Text: {args.text}")

@@ -133,7 +133,7 @@ def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationMod
     """Yields runs by name with their models; one model is in memory at a time."""
     from dtmt_tf.runs import Run, best_model
 
-    place = common.data_dir(args), common.cache_dir()
+    place = common.places(args)
     runs = [Run.open(folder, *place) for folder in args.run or [common.run_folder(args)]]
     for run in runs:
         run.check_trained()

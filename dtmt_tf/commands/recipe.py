@@ -187,7 +187,7 @@ class Recipe:
         from dtmt_tf.data.own_files import own_texts
 
         task = common.task_and_model(self._args)[0]
-        places = common.data_dir(self._args), common.cache_dir()
+        places = common.places(self._args)
         return [path for _, _, path in own_texts(self.data, task, *places)]
 
     def _read_files(self, args: argparse.Namespace, files: Sequence[Pair]) -> None:

@@ -44,7 +44,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     startup.start_tensorflow()
     from dtmt_tf.runs import Run
 
-    run = Run.open(folder, common.data_dir(args), common.cache_dir())
+    run = Run.open(folder, *common.places(args))
     print(write_report(run, args.output, attention(run)))
     return 0
 

@@ -199,7 +199,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="N",
-        help="join requests, and pad them to one of so many lines (default: each alone)",
+        help="join requests into batches, padded to one of these numbers of lines\n"
+        "(default: each alone)",
     )
     group.add_argument(
         "--batch-timeout-micros",

@@ -157,7 +157,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     strategy = make_strategy(multiworker, args.devices or None)
     folder = common.run_folder(args)
-    places = common.data_dir(args), common.cache_dir()
+    places = common.places(args)
     init_from = None
     if args.init_from:
         try:

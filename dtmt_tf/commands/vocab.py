@@ -206,5 +206,5 @@ def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
     """Returns the beginning of a run's training text, source and target."""
     from dtmt_tf.runs import Run
 
-    run = Run.open(args.place, common.data_dir(args), common.cache_dir())
+    run = Run.open(args.place, *common.places(args))
     return run.corpus.lines("train", READ)

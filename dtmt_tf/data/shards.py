@@ -342,7 +342,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         not isinstance(manifest.get(name), kind) for name, kind in kinds.items()
     ):
         raise UserError(
-            f"{path} is no list of shards. Remove its folder and run dtmt prepare again."
+            f"{path} is not a list of shards. Remove its folder and run dtmt prepare again."
         )
     return manifest
 

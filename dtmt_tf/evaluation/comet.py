@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation.scores import SAMPLES, SEED, Scores, ends, resamples
+from dtmt_tf.evaluation.scores import Scores, ends, resamples
 
 TOGETHER = 16  # sentences that the model reads together
 
@@ -81,7 +81,7 @@ def with_comet(
             f"{len(sources):,}, {len(hypotheses):,} and {len(references):,}."
         )
     values = 100 * comet.sentences(sources, hypotheses, references)
-    drawn = [float(often @ values) / len(values) for often in resamples(len(values), SAMPLES, SEED)]
+    drawn = [float(often @ values) / len(values) for often in resamples(len(values))]
     intervals = {**scores.intervals, "comet": ends(drawn)}
     return dataclasses.replace(
         scores, comet=float(values.mean()), comet_model=comet.name, intervals=intervals

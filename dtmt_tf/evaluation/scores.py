@@ -194,28 +194,24 @@ def score_hypotheses(
     )
 
 
-def resamples(count: int, samples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
+def resamples(count: int) -> Iterator[npt.NDArray[np.int64]]:
     """Yields how often each of `count` sentences is drawn in each bootstrap sample, `[N]`.
 
     Sentences are drawn with replacement (Koehn, 2004), as many as there are.
     """
-    generator = np.random.default_rng(seed)
-    for _ in range(samples):
+    generator = np.random.default_rng(SEED)
+    for _ in range(SAMPLES):
         yield generator.multinomial(count, np.full(count, 1 / count))
 
 
-def interval(
-    metric: Metric, counts: npt.NDArray[Any], *, samples: int = SAMPLES, seed: int = SEED
-) -> tuple[float, float]:
+def interval(metric: Metric, counts: npt.NDArray[Any]) -> tuple[float, float]:
     """Returns the ends of the 95 % bootstrap interval of a corpus score.
 
     Args:
         metric: One of sacreBLEU's.
         counts: What it counted in each sentence, `[N, any]`.
-        samples: Number of bootstrap resamples.
-        seed: Seed of the resampling.
     """
-    drawn = (often @ counts for often in resamples(len(counts), samples, seed))
+    drawn = (often @ counts for often in resamples(len(counts)))
     return ends([metric._compute_score_from_stats(row.tolist()).score for row in drawn])
 
 

@@ -64,43 +64,36 @@ def bleu_of(counts: Counts) -> float:
     return float(_Counted()._aggregate_and_compute(counts.tolist()).score)
 
 
-def bleu_interval(
-    trainings: Sequence[Counts], *, samples: int = SAMPLES, seed: int = SEED
-) -> tuple[float, float]:
+def bleu_interval(trainings: Sequence[Counts]) -> tuple[float, float]:
     """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
 
     Sentences are drawn with replacement, the same for all trainings (Koehn, 2004).
 
     Args:
         trainings: Counts of each on the same sentences, `[N, 10]`.
-        samples: Number of bootstrap resamples.
-        seed: Seed of the resampling.
     """
     return ends(
         [
             fmean(bleu_of((often @ each)[None]) for each in trainings)
-            for often in resamples(len(trainings[0]), samples, seed)
+            for often in resamples(len(trainings[0]))
         ]
     )
 
 
-def paired_bootstrap(
-    baseline: Counts, system: Counts, *, samples: int = SAMPLES, seed: int = SEED
-) -> float:
+def paired_bootstrap(baseline: Counts, system: Counts, *, seed: int = SEED) -> float:
     """Returns the p-value of sacreBLEU's paired bootstrap, as `compare_systems` does.
 
     Args:
         baseline: Counts of one system, `[N, 10]`. Several trainings of it are added up sentence by
             sentence.
         system: Counts of the other on the same sentences.
-        samples: Number of bootstrap resamples.
         seed: Seed of the resampling.
     """
     if bleu_of(baseline) == bleu_of(system):
         return 1.0
     systems: Any = [("baseline", baseline.tolist()), ("system", system.tolist())]
     with sacrebleu_seed(seed):
-        test = PairedTest(systems, {"BLEU": _Counted()}, None, "bs", samples)
+        test = PairedTest(systems, {"BLEU": _Counted()}, None, "bs", SAMPLES)
         result: Any = test()[1]["BLEU"][1]
     return float(result.p_value)
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells import matmul, product
-from dtmt_tf.cells.nematus_gru import LAYER_NORM_EPSILON
+from dtmt_tf.cells.nematus_gru import NEMATUS_EPSILON
 from dtmt_tf.layers.attention import MASKED_SCORE, query_and_keys
 
 
@@ -49,7 +49,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.use_bias = use_bias
         self.initializer = initializer
         self.key_norm, self.query_norm = (
-            keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=f"{side}_norm")
+            keras.layers.LayerNormalization(epsilon=NEMATUS_EPSILON, name=f"{side}_norm")
             if use_layer_norm
             else None
             for side in ("key", "query")

@@ -14,7 +14,9 @@ from dtmt_tf.layers.normed_affine import NormedAffine
 
 
 class DeepReadout(keras.layers.Layer):
-    """From the previous word, the state and the context to logits (Miceli Barone et al., 2017).
+    """From the previous word, the state and the context to logits.
+
+    Miceli Barone et al. (2017), end of Section 2.2.2:
 
         h = tanh(LN(y W_y + b_y) + LN(r W_r + b_r) + LN(c W_c + b_c))
         h <- h + tanh(LN(h W + b))   for each further layer ("deep output")

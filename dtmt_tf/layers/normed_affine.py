@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.cells.nematus_gru import LAYER_NORM_EPSILON
+from dtmt_tf.cells.nematus_gru import NEMATUS_EPSILON
 from dtmt_tf.layers.affine import Affine
 
 
@@ -40,7 +40,7 @@ class NormedAffine(keras.layers.Layer):
         self.use_tanh = use_tanh
         self.affine = Affine(units, initializer=initializer, name="affine")
         self.norm = (
-            keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm")
+            keras.layers.LayerNormalization(epsilon=NEMATUS_EPSILON, name="norm")
             if use_layer_norm
             else None
         )

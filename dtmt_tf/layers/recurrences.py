@@ -61,7 +61,7 @@ class AttentiveRecurrence(keras.layers.Layer):
 
     A chain of `AttentiveCell` makes T steps, whatever the sentence's length. The second chain goes
     from step T to step 1, so that row t of the result is `[h_t ; h'_{T-t+1}]`, each counted in the
-    order of its own chain (Hao et al., 2019, "ARN" and "BiARN").
+    order of its own chain (Hao et al., 2019, Section 3.1, Eqs. (12) and (13)).
 
     Args:
         cells: One cell or two, which share their attention.

@@ -15,7 +15,8 @@ class ResidualNorm(keras.layers.LayerNormalization):
         post-norm: x = LN(x + dropout(f(x)))
         pre-norm:  x = x + dropout(f(LN(x)))
 
-    The first is that of Vaswani et al. (2017), Section 3.1.
+    The first is that of Vaswani et al. (2017), Section 3.1, the second that of Xiong et al. (2020),
+    "On Layer Normalization in the Transformer Architecture".
 
     Args:
         pre_norm: Which of the two.

@@ -50,7 +50,7 @@ class DecoderLevel(keras.layers.Layer):
 
 
 class StackedDecoderCell(AbstractDecoderCell):
-    """One decode step through all levels (Miceli Barone et al., 2017, stacked decoders).
+    """One decode step through all levels (Miceli Barone et al., 2017, Section 2.3.2).
 
     The base level is a conditional GRU; r_1 is its state s_1, c its context:
 

@@ -19,9 +19,9 @@ class StackedEncoder(keras.layers.Layer):
         A = [w of the stack that ends left to right ; w of the other]
         A <- A + RNN(A)   for each level above
 
-    (Miceli Barone et al., 2017.) The first stack begins left to right, the second right to left;
-    directions alternate from level to level. A level that reads from right to left begins at each
-    sentence's own last word. Annotations of padded positions are zero.
+    (Miceli Barone et al., 2017, Section 2.3.1.) The first stack begins left to right, the second
+    right to left; directions alternate from level to level. A level that reads from right to left
+    begins at each sentence's own last word. Annotations of padded positions are zero.
 
     Args:
         forward: Cells of the first stack, bottom to top.

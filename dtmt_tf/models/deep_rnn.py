@@ -72,11 +72,6 @@ class DeepRNNConfig(ModelConfig):
             f"the context and one after it. Received: {self.high_transition}.",
         )
 
-    @property
-    def needs_joint_vocabulary(self) -> bool:
-        """See the base class."""
-        return self.tied_embeddings == "all"
-
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> DeepRNN:

@@ -49,9 +49,9 @@ class DTMTConfig(ModelConfig):
         "target: its table is the softmax's; all: the source's, too",
         choices=("none", "target", "all"),
     )
-    update_offset: float = setting(0.0, "first offsets of the gates that take from the state")
+    update_offset: float = setting(0.0, "first offsets of update gates, and of a LAU's input gate")
     transition_offset: float = setting(
-        0.0, "added to it in T-GRUs; below 0 they start shallow; -3 suits four"
+        0.0, "added to it in T-GRUs; below 0 they change little at first"
     )
     transition_offset_step: float = setting(0.0, "added once more for each T-GRU before")
     transition_scale: float = setting(
@@ -81,11 +81,6 @@ class DTMTConfig(ModelConfig):
             "Tied embeddings need `model.embedding_dim` equal to `model.units`. "
             f"Received: {self.embedding_dim} and {self.units}.",
         )
-
-    @property
-    def needs_joint_vocabulary(self) -> bool:
-        """See the base class."""
-        return self.tied_embeddings == "all"
 
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig

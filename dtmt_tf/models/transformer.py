@@ -63,11 +63,6 @@ class TransformerConfig(ModelConfig):
             f"`model.directional` needs an even `model.num_heads`. Received: {self.num_heads}.",
         )
 
-    @property
-    def needs_joint_vocabulary(self) -> bool:
-        """See the base class."""
-        return self.tied_embeddings == "all"
-
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> Transformer:

@@ -142,7 +142,7 @@ def check_split(run: Run, split: str) -> None:
     """Raises a UserError if a run's corpus has no such split."""
     if split not in run.corpus.sizes:
         raise UserError(
-            f"There is no {split} split, but {', '.join(run.corpus.sizes)}: choose by --split. "
+            f"There is no {split} split. Choose with --split: {', '.join(run.corpus.sizes)}. "
             "data.extra_tests=STEM names files that end in the languages, such as STEM.en."
         )
 

@@ -188,7 +188,7 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         ", ".join(new) or "none",
     )
     if left := sorted(theirs.keys() - taken):
-        logger.warning("No place in this model, or another shape: %s", ", ".join(left))
+        logger.warning("Not taken, as no weight here has name and shape: %s", ", ".join(left))
     return new
 
 

@@ -282,7 +282,7 @@ class Trainer:
             self._unrecorded = True
             logger.warning(
                 "TensorBoard's files can not be written (%s). Training goes on without them; "
-                "started again, it writes them again.",
+                "the next start writes them again.",
                 str(error).splitlines()[0],
             )
 

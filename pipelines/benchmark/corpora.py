@@ -44,7 +44,7 @@ def open_run(options: Namespace) -> Run | None:
     """
     from dtmt_tf.runs import Run
 
-    data_dir, cache_dir = common.data_dir(options), common.cache_dir()
+    data_dir, cache_dir = common.places(options)
     if options.run:
         return Run.open(options.run, data_dir, cache_dir, options.set)
     if not data_dir:

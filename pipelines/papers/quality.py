@@ -39,7 +39,7 @@ def command() -> int:
             "pipelines/documents.py add."
         )
     folder = common.run_folder(args)
-    run = Run(experiment, folder, common.data_dir(args), common.cache_dir(), origins)
+    run = Run(experiment, folder, *common.places(args), origins)
     outcome = Session(run, strategy).train(restart=True)
     if outcome.exit_code:
         return outcome.exit_code

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add(args: argparse.Namespace, folder: Path) -> None:
     from dtmt_tf.runs import Run
 
-    run = Run.open(folder, common.data_dir(args), common.cache_dir())
+    run = Run.open(folder, *common.places(args))
     path = args.records / f"{run.experiment.task}-{folder.resolve().name}.json"
     known = records.read_record(path) if path.exists() else {}
     records.check_same(path, known, run)

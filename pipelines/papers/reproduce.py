@@ -249,7 +249,7 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     from dtmt_tf.runs import Run, Session, unite
 
     job = make_job(args, row, seed, timed=True)
-    places = common.data_dir(args), common.cache_dir()
+    places = common.places(args)
     begins, folder = beginning(args, seed), args.output_dir / args.task / job.name
     run = Run(job.experiment, folder, *places, job.origins,
               init_from=Run.open(begins, *places) if begins else None)  # fmt: skip
