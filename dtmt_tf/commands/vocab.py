@@ -13,6 +13,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
 from dtmt_tf.terminal import columns
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "Tell what a run's sub-words are, or those of a file of SentencePiece: their kinds, the "
         "most and the least frequent, how much of a text they cover, what is unknown to them, and "
         f"how a sentence is cut. Of a run, its first {READ:,} training pairs are the text unless "
-        "--text names another.",
+        "--text names another. With --dictionary, also write how the words of the text translate.",
         "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
         'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
         "dtmt vocab RUN/train/source.spm --text new.en",
+        "dtmt vocab RUN --dictionary words.tsv",
     )
     parser.add_argument("place", type=Path, metavar="RUN|FILE", help="a run's folder, or a file")
     parser.add_argument(
@@ -53,6 +55,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="show so many of the most and of the least frequent (default: %(default)s)",
     )
+    parser.add_argument(
+        "--dictionary",
+        type=Path,
+        metavar="FILE",
+        help="write the most probable translation of each word of the text, source and target, "
+        "a tab between: what decoding.dictionary reads",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
     common.add_folders(parser)
     args = parser.parse_args(arguments)
@@ -67,6 +76,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(f"{chr(10) * (len(found) > 1)}{name}\n{format_facts(found[name])}")
     if args.json:
         write_json(args.json, found)
+    if args.dictionary:
+        _write_dictionary(args)
     return 0
 
 
@@ -165,7 +176,13 @@ def _shown(text: str) -> str:
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read."""
     common.check_range(args, "top", 1, MOST)
-    lines.check_outputs([args.place, *(args.text or [])], {"--json": args.json})
+    written = {"--json": args.json, "--dictionary": args.dictionary}
+    lines.check_outputs([args.place, *(args.text or [])], written)
+    sides = len(args.text) if args.text else 2 * args.place.is_dir()  # a run has two
+    if args.dictionary and sides != 2:
+        raise UserError(
+            "--dictionary needs source and target: a run's, or two files behind --text."
+        )
 
 
 def _sides(args: argparse.Namespace) -> Iterator[tuple[str, Subwords, Iterable[str] | None]]:
@@ -200,6 +217,24 @@ def _sides(args: argparse.Namespace) -> Iterator[tuple[str, Subwords, Iterable[s
 
 def _joined(texts: Iterable[list[str]]) -> Iterable[str]:
     return itertools.chain.from_iterable(texts)
+
+
+def _write_dictionary(args: argparse.Namespace) -> None:
+    """Writes the words of source and target that translate each other."""
+    from dtmt_tf.data.alignments import word_dictionary
+
+    source, target = list(map(lines.read_text, args.text)) if args.text else _training_text(args)
+    if len(source) != len(target):
+        raise UserError(
+            f"--dictionary reads lines that translate each other. {args.text[0]} has "
+            f"{len(source):,}, {args.text[1]} {len(target):,}."
+        )
+    found = word_dictionary(source, target)
+    if not found:
+        raise UserError("--dictionary: no word of this text has a probable translation.")
+    text = "".join(f"{word}\t{translation}\n" for word, translation in sorted(found.items()))
+    write_atomically(args.dictionary, text.encode())
+    print(f"{args.dictionary}: {len(found):,} words")
 
 
 def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:

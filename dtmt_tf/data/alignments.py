@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dtmt_tf.data.shards import Ids
+from dtmt_tf.data.shards import Ids, as_ids
 
 MOST_LINKS = 20_000_000  # pairs of words read at most; they take some seconds and 1.5 GB
 MOST_OF_A_PAIR = 100_000  # longer pairs of sentences are left out
 ITERATIONS = 4
-LEAST = 1.0  # times that a translation should be expected; what is rarer is chance
+# Times that a translation should be expected, as what is rarer is chance: of a list for a word; and
+# of a dictionary for words that are rare themselves, which EXPERIMENTS.md tried.
+LEAST, LEAST_OF_A_WORD = 1.0, 0.5
 
 
 def lexical_table(
-    blocks: Iterable[tuple[Ids, Ids]], sizes: tuple[int, int], count: int, filler: int
+    blocks: Iterable[tuple[Ids, Ids]],
+    sizes: tuple[int, int],
+    count: int,
+    filler: int,
+    least: float = LEAST,
 ) -> np.ndarray:
     """Returns the most probable translations of every source word, `[V_s, count]` int32.
 
@@ -28,6 +34,7 @@ def lexical_table(
         sizes: Number of source and of target words, V_s and V_t.
         count: Translations of each word.
         filler: Stands where a word was seen with fewer.
+        least: How often a translation should be expected.
     """
     table = np.full((sizes[0], count), filler, np.int32)
     links, sources = _links(blocks, sizes[1])
@@ -42,7 +49,7 @@ def lexical_table(
         now /= np.repeat(np.add.reduceat(now, starts), sources)  # which source word explains it
         expected = np.bincount(link, now, len(keys))
         probability = expected / np.bincount(word, expected, sizes[0])[word]
-    seen = expected >= LEAST
+    seen = expected >= least
     word, translation, probability = word[seen], translation[seen], probability[seen]
     order = np.lexsort((translation, -probability, word))
     word, translation = word[order], translation[order]
@@ -51,6 +58,33 @@ def lexical_table(
     best = rank < count
     table[word[best], rank[best]] = translation[best]
     return table
+
+
+def word_dictionary(sources: Sequence[str], targets: Sequence[str]) -> dict[str, str]:
+    """Returns the most probable translation of each source word that has one; see `lexical_table`.
+
+    Args:
+        sources: Lines of words between blanks; pairs with a blank side are left out.
+        targets: Their translations.
+    """
+    words = [(line.split(), other.split()) for line, other in zip(sources, targets, strict=True)]
+    pairs = [(source, target) for source, target in words if source and target]
+    if not pairs:
+        return {}
+    source, source_words = _numbered([line for line, _ in pairs])
+    target, target_words = _numbered([line for _, line in pairs])
+    sizes = len(source_words), len(target_words)
+    best = lexical_table([(source, target)], sizes, 1, -1, LEAST_OF_A_WORD)[:, 0]
+    return {
+        word: target_words[k] for word, k in zip(source_words, best.tolist(), strict=True) if k >= 0
+    }
+
+
+def _numbered(lines: Sequence[Sequence[str]]) -> tuple[Ids, list[str]]:
+    """Returns lines of words as their numbers, and the words in the order of these."""
+    numbers: dict[str, int] = {}
+    ids = [[numbers.setdefault(word, len(numbers)) for word in line] for line in lines]
+    return as_ids(ids), list(numbers)
 
 
 def _links(blocks: Iterable[tuple[Ids, Ids]], target_size: int) -> tuple[np.ndarray, np.ndarray]:

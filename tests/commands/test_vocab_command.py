@@ -7,6 +7,7 @@ import pytest
 from dtmt_tf import startup
 from dtmt_tf.commands import vocab
 from dtmt_tf.config import DataConfig
+from dtmt_tf.data.dictionary import read_dictionary
 from dtmt_tf.errors import UserError
 from dtmt_tf.text import Vocabulary
 
@@ -54,6 +55,22 @@ def test_a_file_is_told_without_a_text(run, capsys):
     assert "pieces   9: 3 special" in printed and "text" not in printed
 
 
+def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
+    source, target, out = (tmp_path / name for name in ("s", "t", "words.tsv"))
+    source.write_text("das Haus\ndas Buch\nein Buch\n")
+    target.write_text("the house\nthe book\na book\n")
+    vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
+    assert read_dictionary(out) == {"das": "the", "Haus": "house", "Buch": "book", "ein": "a"}
+    assert f"{out}: 4 words" in capsys.readouterr().out
+    target.write_text("the house\n")
+    with pytest.raises(UserError, match="s has 3, .*t 1"):
+        vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
+    for path in (source, target):
+        path.write_text("\n")
+    with pytest.raises(UserError, match="no word of this text"):
+        vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -62,6 +79,9 @@ def test_a_file_is_told_without_a_text(run, capsys):
         (["W/run", "--text", "W/a"], "a file for each side"),
         (["W/a", "--json", "W/a"], "would write over"),
         (["W/run", "--top", "0"], "at least 1"),
+        (["W/run", "--text", "W/a", "--dictionary", "W/o"], "needs source and target"),
+        (["W/run/train/source.spm", "--dictionary", "W/o"], "needs source and target"),
+        (["W/run", "--text", "W/a", "W/b", "--dictionary", "W/b"], "would write over"),
     ],
     ids=str,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.data import alignments
-from dtmt_tf.data.alignments import frequent, lexical_table
+from dtmt_tf.data.alignments import frequent, lexical_table, word_dictionary
 from dtmt_tf.data.shards import as_ids
 
 # "das Haus", "das Buch", "ein Buch" of Knight (1999) as 2 3, 2 4, 5 4; the, house, book, a: 6 7 8 9
@@ -22,9 +22,8 @@ def test_what_pairs_have_in_common_is_translated_by_what_they_have_in_common():
     assert table[0].tolist() == [1, 1]  # never seen
 
 
-def test_probabilities_are_those_of_the_model(monkeypatch):
+def test_probabilities_are_those_of_the_model():
     """By plain loops: after the first iteration the second translation of 2 is a tie, then not."""
-    monkeypatch.setattr(alignments, "LEAST", 0.0)
     p = {(s, t): 1.0 for source, target in PAIRS for s in source for t in target}
     for _ in range(alignments.ITERATIONS):
         counts = dict.fromkeys(p, 0.0)
@@ -35,16 +34,26 @@ def test_probabilities_are_those_of_the_model(monkeypatch):
                     counts[s, t] += p[s, t] / total
         sums = {s: sum(n for (a, _), n in counts.items() if a == s) for s, _ in counts}
         p = {(s, t): n / sums[s] for (s, t), n in counts.items()}
-    table = lexical_table(blocks(), (7, 10), 3, filler=1)
+    table = lexical_table(blocks(), (7, 10), 3, filler=1, least=0.0)
     for s in (2, 3, 4, 5):
         best = sorted((-value, t) for (a, t), value in p.items() if a == s)
         assert table[s].tolist() == ([t for _, t in best] + [1])[:3]
 
 
-def test_chance_translations_are_left_out(monkeypatch):
+def test_chance_translations_are_left_out():
     assert lexical_table(blocks(), (7, 10), 3, filler=1)[3].tolist() == [7, 6, 1]
-    monkeypatch.setattr(alignments, "LEAST", 2.0)  # 6 is expected about once
-    assert lexical_table(blocks(), (7, 10), 3, filler=1)[3].tolist() == [7, 1, 1]
+    # 6 is expected about once
+    assert lexical_table(blocks(), (7, 10), 3, filler=1, least=2.0)[3].tolist() == [7, 1, 1]
+
+
+def test_a_dictionary_has_the_best_translation_of_words_that_are_no_chance():
+    pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+    pairs = [*pairs, ("", "nothing"), ("nichts", " ")]
+    known = {"das": "the", "Haus": "house", "Buch": "book", "ein": "a"}
+    assert word_dictionary(*zip(*pairs, strict=True)) == known
+    rare = [*pairs, ("alle drei hier", "each of the three")]  # a third each
+    assert word_dictionary(*zip(*rare, strict=True)).keys() == known.keys()
+    assert word_dictionary(*zip(*pairs[3:], strict=True)) == {}
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
