@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +71,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.evaluation import write_json
 
     found = {}
-    for name, subwords, text in _sides(args):
+    sides, texts = _sides(args)
+    for name, subwords, text in sides:
         found[name] = facts(subwords, text, args.sentence, args.top)
         print(f"{chr(10) * (len(found) > 1)}{name}\n{format_facts(found[name])}")
     if args.json:
         write_json(args.json, found)
     if args.dictionary:
-        _write_dictionary(args)
+        _write_dictionary(args.dictionary, *texts)
     return 0
 
 
@@ -185,56 +186,56 @@ def _check(args: argparse.Namespace) -> None:
         )
 
 
-def _sides(args: argparse.Namespace) -> Iterator[tuple[str, Subwords, Iterable[str] | None]]:
-    """Yields each model of sub-words with its name and the text to count in, if there is one."""
+def _sides(
+    args: argparse.Namespace,
+) -> tuple[list[tuple[str, Subwords, Iterable[str] | None]], Sequence[list[str]]]:
+    """Returns each model of sub-words with its name and the text to count in, and all texts."""
     from dtmt_tf.text import Subwords, Vocabulary
 
-    place, given = args.place, args.text or []
+    place = args.place
+    given = list(map(lines.read_text, args.text or []))
     if place.is_file():
         try:
             subwords = Subwords(place.read_bytes())
         except ValueError as error:
             raise UserError(f"{place} holds no sub-words: {error}.") from error
-        yield str(place), subwords, _joined(map(lines.read_text, given)) if given else None
-        return
+        return [(str(place), subwords, _joined(given) if given else None)], given
     if not (place / "train" / Vocabulary.FILES[0]).exists():
         raise UserError(
             f"{place} is neither a file nor the folder of a run with sub-words of its own. Of an "
             "ensemble, name a member."
         )
     vocabulary = Vocabulary.load(place / "train")
-    texts = list(map(lines.read_text, given)) if given else _training_text(args)
+    texts = given or _training_text(args)
     if vocabulary.source is vocabulary.target:
-        yield "source and target", vocabulary.source, _joined(texts)
-        return
+        return [("source and target", vocabulary.source, _joined(texts))], texts
     if len(texts) != 2:
         raise UserError(
             f"--text names a file for each side, source and target. Received: {len(given)}."
         )
-    yield "source", vocabulary.source, texts[0]
-    yield "target", vocabulary.target, texts[1]
+    sides = (vocabulary.source, texts[0]), (vocabulary.target, texts[1])
+    return [(name, *side) for name, side in zip(("source", "target"), sides, strict=True)], texts
 
 
 def _joined(texts: Iterable[list[str]]) -> Iterable[str]:
     return itertools.chain.from_iterable(texts)
 
 
-def _write_dictionary(args: argparse.Namespace) -> None:
+def _write_dictionary(path: Path, source: list[str], target: list[str]) -> None:
     """Writes the words of source and target that translate each other."""
     from dtmt_tf.data.alignments import word_dictionary
 
-    source, target = list(map(lines.read_text, args.text)) if args.text else _training_text(args)
     if len(source) != len(target):
         raise UserError(
-            f"--dictionary reads lines that translate each other. {args.text[0]} has "
-            f"{len(source):,}, {args.text[1]} {len(target):,}."
+            "--dictionary reads lines that translate each other. The source has "
+            f"{len(source):,}, the target {len(target):,}."
         )
     found = word_dictionary(source, target)
     if not found:
         raise UserError("--dictionary: no word of this text has a probable translation.")
     text = "".join(f"{word}\t{translation}\n" for word, translation in sorted(found.items()))
-    write_atomically(args.dictionary, text.encode())
-    print(f"{args.dictionary}: {len(found):,} words")
+    write_atomically(path, text.encode())
+    print(f"{path}: {len(found):,} words")
 
 
 def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:

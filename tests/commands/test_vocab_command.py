@@ -63,7 +63,7 @@ def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
     assert read_dictionary(out) == {"das": "the", "Haus": "house", "Buch": "book", "ein": "a"}
     assert f"{out}: 4 words" in capsys.readouterr().out
     target.write_text("the house\n")
-    with pytest.raises(UserError, match="s has 3, .*t 1"):
+    with pytest.raises(UserError, match="has 3, the target 1"):
         vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
     for path in (source, target):
         path.write_text("\n")
