@@ -11,13 +11,19 @@ from dtmt_tf.data import cldr
 from dtmt_tf.data.check import TRAIN, check_pairs
 from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, prepare
 from dtmt_tf.data.request import Request
+from dtmt_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 
 def load(request: Request) -> PreparedText:
     """Returns the corpus, rendered anew when Babel or the code that renders it has changed."""
-    languages = request.languages
+    data, languages = request.data, request.languages
+    if languages != (data.source_language, data.target_language):
+        raise UserError(
+            "The CLDR corpus is of two languages: data.source_language and data.target_language. "
+            f"Received: {data.source_language!r} and {data.target_language!r}."
+        )
     code = [path.read_text("utf-8") for path in sorted(Path(cldr.__file__).parent.glob("*.py"))]
 
     def render() -> tuple[dict[str, Split], Facts]:

@@ -27,9 +27,10 @@ class Accuracy:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the share, in percent (Wilson, 1927)."""
+        """Wilson's 95 % interval of the share, in percent (Wilson, 1927); the share lies in it."""
         n, share = self.total, self.correct / self.total
         middle = share + Z**2 / (2 * n)
         half = Z * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
         low, high = ((middle + sign * half) / (1 + Z**2 / n) for sign in (-1, 1))
-        return 100.0 * max(0.0, low), 100.0 * min(1.0, high)
+        low, high = 100.0 * max(0.0, low), 100.0 * min(1.0, high)
+        return min(low, self.percent), max(high, self.percent)  # of none or all, but for rounding

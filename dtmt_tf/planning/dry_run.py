@@ -94,7 +94,7 @@ def described(experiment: Experiment, replicas: int = 1) -> Described:
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
     lines += [
-        "  (the last two: worst bucket; smaller activations on top)",
+        f"  (the last {len(largest)}: worst bucket; smaller activations on top)",
         "",
         f"a batch of {data.batch_limit}, each replica and micro-batch",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),

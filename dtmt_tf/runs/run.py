@@ -385,4 +385,6 @@ class Run:
             raise UserError(f"{path} is damaged ({error}). {REMEDIES[name]}") from error
         if not isinstance(found, dict):
             raise UserError(f"{path} is damaged: it holds no object. {REMEDIES[name]}")
+        if name == "scores.json" and not all(isinstance(each, dict) for each in found.values()):
+            raise UserError(f"{path} is damaged: a split has no scores. {REMEDIES[name]}")
         return found

@@ -220,8 +220,10 @@ def _in_process(function: Any) -> int:
     Ctrl-C, and a lost terminal, reach it through this one alone, once, so that it can save.
     """
     process = spawn.Process(target=function)
+    told: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
+        told.append(number)
         if process.pid:
             os.kill(process.pid, number)
 
@@ -235,6 +237,8 @@ def _in_process(function: Any) -> int:
         for number, handler in former.items():
             signal.signal(number, handler)
     code = process.exitcode or 0
+    if code and told:  # it may have come before the process knew what to do about it
+        return 128 + told[0]
     return code if code >= 0 else 128 - code  # killed by a signal
 
 

@@ -35,6 +35,7 @@ def read(run: Run, steps: Sequence[int]) -> Signals:
         if heading not in (GATES, NORMS):
             continue
         values = {each.step: float(make_ndarray(each.tensor_proto)) for each in events.Tensors(tag)}
+        values = {step: value for step, value in values.items() if math.isfinite(value)}
         since = 0
         for step in sorted(steps):
             here = [value for at, value in values.items() if since < at <= step]

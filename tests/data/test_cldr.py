@@ -35,6 +35,12 @@ def renderers():
     return Renderer("en"), Renderer("de")
 
 
+def test_a_language_may_be_written_with_a_hyphen_and_its_patterns_may_quote():
+    assert Renderer("pt-BR").locale == Renderer("pt_BR").locale
+    at = datetime.datetime(2026, 3, 4, 15, 7)
+    assert plain(Renderer("nn").date_and_time(at, "long")) == "4. mars 2026 kl. 15:07"
+
+
 def pairs_of(corpus):
     return [pair for split in corpus.values() for pair in zip(*split, strict=True)]
 

@@ -232,6 +232,12 @@ def test_the_embedded_corpus_is_rendered_once(load, rendered):
     assert rendered == [("en", "de"), ("de", "en")]
 
 
+@pytest.mark.parametrize("language", ["", "en"])
+def test_the_embedded_corpus_is_of_two_languages(load, language):
+    with pytest.raises(UserError, match=f"data.target_language. Received: 'en' and '{language}'"):
+        load("data.corpus=cldr", f"data.target_language={language}", "data.extra_tests=")
+
+
 def test_it_is_rendered_anew_when_babel_has_changed(load, rendered, monkeypatch):
     load("data.corpus=cldr")
     monkeypatch.setattr("dtmt_tf.data.rendered.metadata.version", lambda name: f"{name} 99")

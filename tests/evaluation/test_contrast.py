@@ -39,6 +39,12 @@ def test_wilsons_interval_ends_where_the_normal_test_rejects(correct, pairs):
     assert low <= 100 * share <= high and high - low > 1
 
 
+def test_wilsons_interval_holds_the_share_of_none_and_of_all():
+    for total in range(1, 101):
+        assert Accuracy(0, total).interval[0] == 0.0
+        assert Accuracy(total, total).interval[1] == 100.0
+
+
 def test_wilsons_interval_of_eight_of_ten_is_the_textbooks():
     assert Accuracy(8, 10).percent == 80.0
     assert Accuracy(8, 10).interval == pytest.approx((49.0162, 94.3318), abs=1e-4)

@@ -1,5 +1,6 @@
 """What records and pictures tell of gates and gradients."""
 
+import math
 import types
 
 import pytest
@@ -11,7 +12,7 @@ from pipelines.papers import panels, signals
 def test_signals_are_read_from_what_a_training_writes(tmp_path):
     model = types.SimpleNamespace(trainable_variables=[], depths=dict)
     written = Summaries(tmp_path, model)
-    for step, norm in ((10, 1.0), (20, 3.0), (30, 7.0)):
+    for step, norm in ((10, 1.0), (15, math.nan), (20, 3.0), (25, math.inf), (30, 7.0)):
         written._numbers(step, {"5 gradient norms/query/lgru": norm, "1 progress/loss": 9.0})
     for step, gate in ((20, 0.25), (30, 0.5)):
         written._numbers(step, {"6 gates/query/tgru_1/z": gate})

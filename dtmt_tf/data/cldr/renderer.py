@@ -26,7 +26,7 @@ class Renderer:
     left as they are; `render_corpus` replaces them.
 
     Args:
-        language: A locale known to CLDR, for example `"en"`, `"de"` or `"de_AT"`.
+        language: A locale known to CLDR, for example `"en"`, `"de"` or `"de-AT"`.
 
     Raises:
         UserError: If CLDR, as packed in Babel, does not know the language.
@@ -34,7 +34,7 @@ class Renderer:
 
     def __init__(self, language: str):
         try:
-            self.locale = Locale.parse(language)
+            self.locale = Locale.parse(language.replace("-", "_"))
         except (UnknownLocaleError, ValueError) as error:
             raise UserError(
                 f"The CLDR corpus cannot be rendered in {language!r}: {error}. "
@@ -74,8 +74,8 @@ class Renderer:
 
     def date_and_time(self, value: datetime.datetime, style: str) -> str:
         """A date in `style` followed by hours and minutes, joined by the locale's pattern."""
-        pattern = self.locale.datetime_formats[style]
-        # A pattern is a template whose {1} is the date and {0} the time.
+        # A pattern is a template whose {1} is the date and {0} the time. What is quoted is text.
+        pattern = self.locale.datetime_formats[style].replace("'", "")
         return pattern.format(self.time(value.time(), "short"), self.date(value.date(), style))
 
     def date_interval(self, start: datetime.date, end: datetime.date, skeleton: str) -> str:
