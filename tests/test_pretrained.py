@@ -30,8 +30,16 @@ def version(tmp_path):
     (folder / "saved_model.pb").write_bytes(b"graph")
     (folder / "variables" / "data").write_bytes(bytes(100_000))
     (folder / "experiment.json").write_text(json.dumps({"settings": SETTINGS}))
-    (folder / "scores.json").write_text(json.dumps({"test": {"bleu": 39.618}}))
-    write_manifest(folder, {"model": "toy_ende/one", "identity": "12345678abc"})
+    scores = {
+        "test": {"bleu": 39.618},  # of an earlier version
+        "validation": {"bleu": 40.0, "weights_sha256": "ab", "decoding": {"beam_size": 4}},
+        "old": {"bleu": 41.0, "checkpoint_steps": [5]},
+        "other": {"bleu": 42.0, "weights_sha256": "cd"},
+        "wide": {"bleu": 43.0, "weights_sha256": "ab", "decoding": {"beam_size": 9}},
+    }
+    (folder / "scores.json").write_text(json.dumps(scores))
+    facts = {"weights_sha256": "ab", "checkpoints": [7]}
+    write_manifest(folder, {"model": "toy_ende/one", "identity": "12345678abc", **facts})
     return folder
 
 
@@ -88,7 +96,7 @@ def test_an_archive_holds_the_version_and_its_licence_and_the_catalogue_says_wha
     (entry,) = entries(shared).values()
     archive = shared / entry["file"]
     assert archive.name == "toy-12345678.zip" and entry["size"] == archive.stat().st_size
-    assert (entry["run"], entry["bleu"]) == ("toy_ende/one", {"test": 39.62})
+    assert (entry["run"], entry["bleu"]) == ("toy_ende/one", {"test": 39.62, "validation": 40})
     assert (entry["source_language"], entry["target_language"]) == ("en", "de")
     with zipfile.ZipFile(archive) as packed:
         names = packed.namelist()

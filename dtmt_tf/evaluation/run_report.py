@@ -237,12 +237,13 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
         rows.append(
             (
                 split.name,
+                ", ".join(f"{step:,}" for step in scores.get("checkpoint_steps", ())) or "–",
                 *(_with_interval(scores.get(name), intervals.get(name)) for name in METRICS),
                 f"{scores['num_sentences']:,}",
                 scores["bleu_signature"],
             )
         )
-    head = ["split", *METRICS.values(), "sentences", "signature of BLEU"]
+    head = ["split", "weights after updates", *METRICS.values(), "sentences", "signature of BLEU"]
     note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
     return table(head, rows) + f'<p class="note">{note}</p>'
 

@@ -13,11 +13,17 @@ from typing import Any, BinaryIO
 
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
+from dtmt_tf.export.model_card import is_of
 from dtmt_tf.files import write_atomically
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
 from dtmt_tf.translator.places import VERSION
 
 LICENCE = "LICENSE"
+_MADE_OF = {  # what scores are known by, and where the manifest has it
+    "weights_sha256": "weights_sha256",
+    "dictionary_sha256": "dictionary_sha256",
+    "checkpoint_steps": "checkpoints",
+}
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the first of ZIP; the same files give the same archive
 _MODE = 0o644 << 16
 
@@ -106,11 +112,17 @@ def _facts(version: Path) -> dict[str, Any]:
     try:
         settings = json.loads((version / "experiment.json").read_text("utf-8"))["settings"]
         scores = json.loads((version / "scores.json").read_text("utf-8"))
+        manifest = read_manifest(version)
+        model = {name: manifest[kept] for name, kept in _MADE_OF.items() if kept in manifest}
         facts = {
-            "run": read_manifest(version).get("model", ""),
+            "run": manifest.get("model", ""),
             "source_language": settings["data"]["source_language"],
             "target_language": settings["data"]["target_language"],
-            "bleu": {split: round(score["bleu"], 2) for split, score in scores.items()},
+            "bleu": {
+                split: round(score["bleu"], 2)
+                for split, score in scores.items()
+                if is_of(score, settings.get("decoding", {}), model)
+            },
         }
     except (OSError, *DAMAGED) as error:
         raise UserError(

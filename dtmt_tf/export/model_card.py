@@ -58,7 +58,6 @@ def model_card(
     settings = experiment["settings"]
     origins = {key: text for key, text in experiment["origins"].items() if key != "model_name"}
     data = settings["data"]
-    search = _search(settings["decoding"])
     values = {
         key: _without_folders(settings[section][setting])
         for key in origins
@@ -78,10 +77,10 @@ def model_card(
         "members": members,
         "init_from": began,
         "parameters": parameters,
-        "decoding": search,
+        "decoding": _search(settings["decoding"]),
         "limits": dict(limits),
         "scores": {
-            split: _score(score, search, list(checkpoints), made_of)
+            split: _score(score, settings["decoding"], list(checkpoints), made_of)
             for split, score in scores.items()
         },
         "seed": settings["training"]["seed"],
@@ -118,15 +117,25 @@ def _without_folders(value: Any) -> Any:
     return PurePath(value).name if is_absolute else value
 
 
+def is_of(score: Mapping[str, Any], decoding: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
+    """Whether a split's scores are of a model, as far as they say; earlier versions said less.
+
+    Args:
+        score: What `scores.json` holds of the split.
+        decoding: The model's settings of the search.
+        model: Hashes of weights and dictionary, and steps, by the names that scores have them by.
+    """
+    known = all(score.get(name, value) == value for name, value in model.items())
+    return known and _search(score.get("decoding", decoding)) == _search(decoding)
+
+
 def _score(
     score: Mapping[str, Any],
-    search: Mapping[str, Any],
+    decoding: Mapping[str, Any],
     checkpoints: list[int],
     made_of: Mapping[str, str],
 ) -> dict[str, Any]:
     """Returns one split's scores, and whether they are the exported model's."""
-    scored_with = _search(score["decoding"])
-    same = all(score.get(name, value) == value for name, value in made_of.items())
     return {
         "bleu": round(score["bleu"], 2),
         "signature": score["bleu_signature"],
@@ -137,11 +146,9 @@ def _score(
         "seed": score["training"]["seed"],
         "updates": score["training"]["updates"],
         "target_words": score["training"]["target_words"],
-        "decoding": scored_with,
+        "decoding": _search(score["decoding"]),
         "checkpoints": score["checkpoint_steps"],
-        "of_this_model": (
-            same and scored_with == search and score["checkpoint_steps"] == checkpoints
-        ),
+        "of_this_model": is_of(score, decoding, {**made_of, "checkpoint_steps": checkpoints}),
     }
 
 

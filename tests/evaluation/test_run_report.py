@@ -25,6 +25,7 @@ HISTORY = [{"step": 10, "bleu": 1.5, "loss": 3.0}, {"step": 20, "bleu": 2.5, "cr
 
 def facts():
     scores = vars(score_hypotheses(TRANSLATIONS, REFERENCES, full=True))
+    scores = scores | {"checkpoint_steps": [1500, 2000]}
     split = SplitFacts("test", scores, SOURCES, REFERENCES, TRANSLATIONS)
     return RunFacts(
         "toy / <mine>",
@@ -66,7 +67,7 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
     assert "b" not in reader.seen and "script" not in reader.seen
     assert reader.seen.count("svg") == 3  # curve, lengths, attention
     assert not re.search(r'(src|href)="(?!#|data:)', text)
-    for told in ("toy / <mine>", "</b> & mehr", "<8>", "<an> earlier", "$dog"):
+    for told in ("toy / <mine>", "1,500, 2,000", "</b> & mehr", "<8>", "<an> earlier", "$dog"):
         assert told in reader.text
     worst, _, best = reader.text.partition("best sentences")
     assert worst.count("kein Wort") == 8 and "kein Wort" not in best

@@ -140,9 +140,7 @@ def test_members_of_an_ensemble_are_known_by_their_places(run, tmp_path, monkeyp
     ]
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"test": 5}', "[" * 100_000, "\xff"], ids=repr
-)
+@pytest.mark.parametrize("content", ["{", "[]", '{"test": 5}', "[" * 100_000, "\xff"], ids=repr)
 def test_a_damaged_file_of_a_run_is_named(run, content):
     fill(run.work, "scores.json")
     (run.work / "scores.json").write_bytes(content.encode("latin1"))
