@@ -177,6 +177,12 @@ def _changed(
             f"One table for both languages (model.tied_embeddings, model {experiment.model_name}) "
             "needs data.joint_vocabulary=true; or set model.tied_embeddings=target."
         )
+    data = sections["data"]
+    if data.held_out and data.corpus != "files" and not data.train_source:
+        raise UserError(
+            "`data.held_out` keeps back pairs of files that data.train_source names; "
+            f"data.corpus={data.corpus} has validation pairs of its own."
+        )
     if sections["data"].vocabulary_kind == "word" and sections["training"].subword_dropout_rate:
         raise UserError("`training.subword_dropout_rate` needs `data.vocabulary_kind=bpe`.")
     if sections["decoding"].replace_unknown and sections["data"].byte_fallback:

@@ -220,6 +220,12 @@ def test_no_more_checkpoints_are_averaged_than_kept(average):
     resolved("training.average=none", keep, count)
 
 
+def test_pairs_are_held_out_of_named_files():
+    text = message("data.held_out=9", "data.corpus=tfds", "data.tfds_name=a/b")
+    assert text.endswith("data.corpus=tfds has validation pairs of its own.")
+    resolved("data.held_out=9", "data.train_source=a.en", "data.train_target=a.de")
+
+
 def test_extra_tests_need_the_languages_their_files_end_on():
     text = message("data.extra_tests=news", "data.target_language=")
     assert text.endswith("in whose codes they end. Received: 'en' and ''.")

@@ -153,6 +153,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, Session
+    from dtmt_tf.runs.session import GONE
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
 
     strategy = make_strategy(multiworker, args.devices or None)
@@ -181,7 +182,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
         if outcome.exit_code:
             why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
             _tell(f"{why} after update {outcome.step:,}; it is saved. To go on, run again:")
-    wait_for_all(strategy)
+    try:
+        wait_for_all(strategy)
+    except GONE as error:
+        raise UserError(
+            "The first worker ended before the run was scored and exported; it tells why. "
+            "The training is saved: start the same command on all workers again."
+        ) from error
     return outcome.exit_code
 
 

@@ -16,6 +16,7 @@ from dtmt_tf.config import FILTERS, DataConfig
 from dtmt_tf.data import filters
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.data.corpus import Corpus
+from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
 
 COUNTED = 1_000_000  # training pairs whose words and characters are counted, drawn evenly
@@ -147,7 +148,7 @@ def inspect(corpus: Corpus, data: DataConfig) -> Inspected:
     )
 
 
-def _missing(languages: Sequence[str]) -> dict[str, str]:
+def _missing(languages: tuple[str, str]) -> dict[str, str]:
     """Returns which filters can not be tried, and why."""
     found = {}
     if not all(languages):
@@ -155,6 +156,11 @@ def _missing(languages: Sequence[str]) -> dict[str, str]:
         found = dict.fromkeys(("script", "language"), why)
     elif importlib.util.find_spec(filters.IDENTIFIER) is None:
         found["language"] = f"{filters.IDENTIFIER} is not installed"
+    else:
+        try:
+            filters.RULES["language"](languages)
+        except UserError as error:  # it does not know them
+            found["language"] = str(error).rpartition(": ")[2].rstrip(".")
     return found
 
 

@@ -134,8 +134,13 @@ def check_beginning(run: Run) -> None:
     """Checks that a run did not begin with other weights than those of its `init_from`.
 
     Raises:
-        UserError: If it did.
+        UserError: If it did, or its folder holds an ensemble.
     """
+    if "members" in run.former_settings():
+        raise UserError(
+            f"{run.folder} holds an ensemble. Give this run another --name, or put it in the "
+            "ensemble's place with --restart."
+        )
     source = run.init_from
     if not source:
         return

@@ -196,10 +196,14 @@ class CheckpointFolder:
         return sorted(record["step"] for record in history if record["step"] in present)[-count:]
 
     def best(self, count: int, history: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The steps with the best validation BLEU, of those that have a checkpoint."""
+        """The steps with the best validation BLEU, of those that have a checkpoint.
+
+        If none was scored, the newest ones.
+        """
         present = set(self.steps())
-        scored = [record for record in history if record["step"] in present]
-        scored.sort(key=lambda record: (record["bleu"], record["step"]), reverse=True)
+        there = [record for record in history if record["step"] in present]
+        scored = [record for record in there if "bleu" in record] or there
+        scored.sort(key=lambda record: (record.get("bleu", 0.0), record["step"]), reverse=True)
         return sorted(record["step"] for record in scored[:count])
 
     def load(self, step: int) -> Checkpoint:

@@ -143,6 +143,20 @@ def clip_norm(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) ->
     return norm
 
 
+def without_scores(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry of a history as if nothing had been scored."""
+    return {name: entry[name] for name in ("step", "loss") if name in entry}
+
+
+def as_noted(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry of a checkpoint's history.
+
+    An earlier version noted a BLEU of 0 alone where nothing was scored.
+    """
+    unscored = not entry.get("bleu") and entry.keys() <= {"step", "loss", "bleu"}
+    return without_scores(entry) if unscored else dict(entry)
+
+
 def _scores(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> list[float]:
     """Returns the scores that patience counts, the higher the better."""
     sign = {"bleu": 1, "cross_entropy": -1}[training.stop_on]

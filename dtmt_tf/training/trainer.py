@@ -26,7 +26,15 @@ from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
 from dtmt_tf.training.step import TrainingStep, Update
-from dtmt_tf.training.stopping import Limits, Outcome, Stop, clip_norm, finished
+from dtmt_tf.training.stopping import (
+    Limits,
+    Outcome,
+    Stop,
+    as_noted,
+    clip_norm,
+    finished,
+    without_scores,
+)
 from dtmt_tf.training.strategy import of_chief, worker_number
 from dtmt_tf.training.summaries import Summaries
 from dtmt_tf.training.validator import Validator
@@ -41,6 +49,7 @@ SMALLER = (
     "data.max_length."
 )
 FIXED = "training.optimizer"  # what no change is allowed of: its state would be another's
+SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
 BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
 
 
@@ -136,6 +145,10 @@ class Trainer:
         for row in changes:
             logger.warning("Going on with a change: %s", row)
         self._take_over(checkpoint)
+        if any(row.startswith(SCORED_BY) for row in changes) and self._scored:
+            logger.warning("Scores of validations before do not compare, and no longer count.")
+            self.history = [without_scores(entry) for entry in self.history]
+            self.update.clip_norm = clip_norm(self.training, self._scored)
         return self.step
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
@@ -146,7 +159,7 @@ class Trainer:
                 f"{self.checkpoints.folder}: {error} Give this run a name of its own with --name, "
                 "or start over with --restart."
             ) from error
-        self.history = [dict(record) for record in checkpoint.history]
+        self.history = [as_noted(entry) for entry in checkpoint.history]
         self.update.clip_norm = clip_norm(self.training, self._scored)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
@@ -351,7 +364,7 @@ class Trainer:
         return due and all(record["step"] != self.step for record in self.history)
 
     def _validate(self, bar: tqdm, loss: float) -> None:
-        entry: dict[str, Any] = {"step": self.step, "loss": loss, "bleu": 0.0}
+        entry: dict[str, Any] = {"step": self.step, "loss": loss}
         if self.validator.scores:
             with self.update.averaged():
                 scores, samples, faults = self.validator.validate()
@@ -382,5 +395,5 @@ class Trainer:
 
     @property
     def _scored(self) -> list[dict[str, Any]]:
-        """The validations that scored something."""
-        return self.history if self.validator.scores else []
+        """The validations that scored something, in a way that compares with later ones."""
+        return [entry for entry in self.history if "bleu" in entry] if self.validator.scores else []

@@ -116,6 +116,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = newest.history if validated and not run.members else []
+    validations = [each for each in validations if "bleu" in each]
     history = {"checkpoint_steps", "training", "parameters", "decoding"}
     return {
         "name": run.folder.resolve().name,

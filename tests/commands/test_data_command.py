@@ -86,3 +86,15 @@ def test_sides_without_blanks_are_counted_by_characters():
     other.add("你有")
     assert side.unit == "characters" and list(side.lengths) == [4, 1]
     assert side.covered(1) == 50.0 and side.unseen(other) == (50.0, 50.0)
+
+
+def test_a_filter_that_does_not_know_the_languages_is_not_tried(monkeypatch):
+    monkeypatch.setattr(inspection.importlib.util, "find_spec", lambda _: object())
+
+    class Identifier:
+        def rank(self, text):
+            return [("en", 0.9), ("de", 0.1)]
+
+    monkeypatch.setattr(inspection.filters, "_identifier", Identifier)
+    assert inspection._missing(("en", "de")) == {}
+    assert inspection._missing(("en", "mul")) == {"language": "py3langid does not know mul"}

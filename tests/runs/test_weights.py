@@ -265,13 +265,22 @@ def test_a_worker_passes_by_checkpoints_that_the_chief_will_remove(source, monke
         session.train()
 
 
+def test_a_training_does_not_take_over_an_ensemble(source):
+    run = beginner(source, "both")
+    run.init_from = None
+    run.work.mkdir(parents=True)
+    (run.work / "experiment.json").write_text(json.dumps({"settings": {}, "members": ["a", "b"]}))
+    with pytest.raises(UserError, match="both holds an ensemble. Give this run another --name"):
+        Session(run, make_strategy(False, ["CPU:0"])).train()
+
+
 def test_what_finds_no_place_is_told(source, caplog):
     deeper = beginner(source, "narrow", "model.decoder_depth=0")
     take_weights(deeper.build_model(), source)
     assert re.search("Not taken, as no weight here has name and shape: .*tgru", caplog.text)
     caplog.clear()
     take_weights(beginner(source, "again").build_model(), source)
-    assert "No place" not in caplog.text
+    assert "Not taken" not in caplog.text
 
 
 @pytest.mark.parametrize(

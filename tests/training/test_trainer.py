@@ -127,9 +127,29 @@ def test_another_validation_text_is_refused_unless_allowed(tmp_path):
     later = trainer("conditions.validation")
     later.settings["conditions"]["validation"] = "of another"
     assert later.restore() == 1
+    assert [set(entry) for entry in later.history] == [{"step", "loss"}]
     later.save()
     with pytest.raises(UserError, match="of another -> of the split\nThe validation text has ch"):
         trainer().restore()
+
+
+@pytest.mark.parametrize("change", ["conditions.validation", "evaluation.tokenize"])
+def test_scores_of_another_kind_count_neither_as_best_nor_for_patience(tmp_path, change):
+    training = dataclasses.replace(TRAINING, validation_steps=1, max_steps=6, patience=3)
+    first = make_trainer(tmp_path, training, scores=lambda: {"bleu": 90.0}, stop_after=3)
+    first.run()
+    steps = [entry["step"] for entry in first.history]
+    assert len(steps) == 3
+    rising = iter((1.0, 2.0, 3.0))
+    limits = Limits(allow_changes=[change])
+    second = make_trainer(tmp_path, training, scores=lambda: {"bleu": next(rising)}, limits=limits)
+    section, _, name = change.partition(".")
+    second.settings[section] = {**second.settings[section], name: "another"}
+    assert second.restore() == 3
+    assert second.run().step == 6
+    assert [entry.get("bleu") for entry in second.history] == [None, None, None, 1.0, 2.0, 3.0]
+    assert second.checkpoints.best(2, second.history) == [5, 6]
+    assert second.checkpoints.best(9, second.history) == [4, 5, 6]
 
 
 def test_changed_settings_are_refused_and_listed(after_one, tmp_path):
