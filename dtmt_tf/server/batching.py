@@ -34,7 +34,8 @@ class Batcher:
     """Joins requests into one, as the server does for a set of inputs and outputs.
 
     Requests are put together along the first dimension while they fit, padded to an allowed size
-    with the first row of the last request, and the outputs cut along the first dimension.
+    with the first row of the last request, and the outputs cut along the first dimension. If what
+    was joined or padded is refused, each request runs alone, and gets its own answer or refusal.
 
     Args:
         run: Runs the joined inputs within some seconds.
@@ -79,8 +80,14 @@ class Batcher:
             try:
                 answers = self._run_joined(tasks)
             except Exception as error:  # whatever it was, the requests must hear of it
+                padded = first.rows not in self._batching.sizes
+                # an export's limits are those of a batch: the rows of others may be at fault
+                alone = _is_refusal(error) and (padded or len(tasks) > 1)
                 for task in tasks:
-                    task.answer.set_exception(error)
+                    if alone:
+                        self._answer_alone(task)
+                    else:
+                        task.answer.set_exception(error)
             else:
                 for task, answer in zip(tasks, answers, strict=True):
                     task.answer.set_result(answer)
@@ -103,6 +110,13 @@ class Batcher:
             rows += task.rows
         return tasks, None
 
+    def _answer_alone(self, task: _Task) -> None:
+        """Answers a request by itself, without rows that are not its own."""
+        try:
+            task.answer.set_result(self._run(task.inputs, _rest(task.deadline)))
+        except Exception as error:
+            task.answer.set_exception(error)
+
     def _run_joined(self, tasks: list[_Task]) -> list[Tensors]:
         """Returns each request's outputs."""
         bounds = np.cumsum([task.rows for task in tasks]).tolist()
@@ -113,10 +127,7 @@ class Batcher:
             if len({array.shape[1:] for array in arrays}) > 1:
                 raise ServingError(StatusCode.FAILED_PRECONDITION, "rows of unequal shapes")
             joined[name] = np.concatenate([*arrays, *[last[:1]] * (size - bounds[-1])])
-        seconds = max(task.deadline for task in tasks) - time.monotonic()
-        if seconds <= 0:
-            raise ServingError(StatusCode.DEADLINE_EXCEEDED, "the request waited for too long")
-        outputs = self._run(joined, seconds)
+        outputs = self._run(joined, _rest(max(task.deadline for task in tasks)))
         for name, array in outputs.items():
             if array.shape[:1] != (size,):
                 raise ServingError(
@@ -140,3 +151,19 @@ class _Task:
     @property
     def rows(self) -> int:
         return len(next(iter(self.inputs.values())))
+
+
+def _rest(deadline: float) -> float:
+    """Returns how many seconds are left.
+
+    Raises:
+        ServingError: If there are none.
+    """
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise ServingError(StatusCode.DEADLINE_EXCEEDED, "the request waited for too long")
+    return seconds
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, ServingError) and error.code is StatusCode.INVALID_ARGUMENT

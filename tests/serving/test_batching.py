@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import requests
 
+from dtmt_tf.server.batching import Batcher, Batching
+from dtmt_tf.server.errors import ServingError, invalid
 from tests.serving.calls import LINES, TEXTS, arrays, assert_same, predict_request
 
 
@@ -114,7 +116,7 @@ def test_no_rows_give_no_rows(batching_stub):
     assert outputs["grid"].shape == (0, 5)
 
 
-def test_one_bad_request_fails_its_batch_and_no_other(batching_stub):
+def test_of_joined_requests_a_bad_one_fails_alone(batching_stub):
     messages = [predict_request("toy", "count", text=[text]) for text in ("3", "no number")]
 
     def send(message):
@@ -125,10 +127,46 @@ def test_one_bad_request_fails_its_batch_and_no_other(batching_stub):
         return "OK"
 
     with ThreadPoolExecutor(2) as pool:
-        codes = _joined(lambda: list(pool.map(send, messages)), lambda codes: codes[0] != "OK")
-    assert codes == ["INVALID_ARGUMENT"] * 2
+        assert list(pool.map(send, messages)) == ["OK", "INVALID_ARGUMENT"]
     outputs = arrays(batching_stub.Predict(predict_request("toy", "count", text=["3"])))
     assert outputs["last"].tolist() == [3]
+
+
+def _limited(most, error):
+    """Returns what gives texts back, at most so many at once, and the sizes that it was asked."""
+    asked = []
+
+    def run(inputs, seconds):
+        asked.append(len(inputs["text"]))
+        if sum(map(len, inputs["text"])) > most:
+            raise error
+        return inputs
+
+    return run, asked
+
+
+@pytest.mark.parametrize("texts", [["aa", "b", "cccc", "d"], ["aa"]], ids=["joined", "padded"])
+def test_what_is_refused_for_rows_of_others_runs_alone(texts):
+    run, sizes = _limited(3, invalid("too much (export.max_tokens)"))
+    batcher = Batcher(run, Batching([4], 1800 if len(texts) > 1 else 0))
+
+    def ask(text):
+        try:
+            return batcher({"text": np.array([text], object)}, 1800)["text"].tolist()
+        except ServingError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        answers = list(pool.map(ask, texts))
+    alone = [[text] if len(text) <= 3 else "too much (export.max_tokens)" for text in texts]
+    assert (answers, sizes) == (alone, [4, *[1] * len(texts)])
+
+
+def test_what_fails_otherwise_runs_once():
+    run, sizes = _limited(0, ServingError(grpc.StatusCode.INTERNAL, "broken"))
+    with pytest.raises(ServingError, match="broken"):
+        Batcher(run, Batching([4], 0))({"text": np.array(["a"], object)}, 1800)
+    assert sizes == [4]
 
 
 def test_a_deadline_stops_the_session(batching_stub, batching_server):
