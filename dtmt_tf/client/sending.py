@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dtmt_tf.client.connections import Connection, Refusal, TemporaryFailure
 from dtmt_tf.errors import UserError
-from dtmt_tf.refusals import Refusals
+from dtmt_tf.refusals import LIMIT, Refusals
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.terminal import line_bar
 
@@ -38,7 +38,8 @@ class Sending:
     """Lines on their way through a server.
 
     Each connection has one request under way at a time, and takes the next lines when it is done;
-    nothing waits in between.
+    nothing waits in between. But a server may join requests, and refuse them for what they are
+    together. So a line that is beyond a limit is sent again while no other request is under way.
 
     Args:
         batch_size: Lines in a request.
@@ -59,6 +60,9 @@ class Sending:
         self.seconds = 0.0
         self._batch_size, self._retries, self._refusals = batch_size, retries, refusals
         self._lock = threading.Lock()
+        self._door = threading.Lock()  # a request begins while it is open
+        self._changed = threading.Condition()
+        self._under_way = 0  # requests
         self._stopped = threading.Event()
 
     def run(
@@ -149,11 +153,12 @@ class Sending:
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
         """Sends a request until it is answered; one that the server refuses, in halves."""
-        retry, wait = 0, _FIRST_WAIT_SECONDS
+        retry, wait, alone = 0, _FIRST_WAIT_SECONDS, False
         while True:
             begin = time.monotonic()
             try:
-                translations = connection.translate(lines)
+                translate = self._translate_alone if alone else self._translate
+                translations = translate(connection, lines)
             except TemporaryFailure as failure:
                 # clients that failed together should not come back together
                 if retry == self._retries or self._stopped.wait(wait * random.uniform(0.5, 1)):
@@ -161,12 +166,31 @@ class Sending:
                 retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
             except Refusal as refusal:
                 half = len(lines) // 2
-                if not half:
+                if half:
+                    yield from self._send(connection, start, lines[:half])
+                    yield from self._send(connection, start + half, lines[half:])
+                    return
+                if alone or LIMIT not in str(refusal):
                     yield _Answer(start, [""], time.monotonic() - begin, retry, refusal)
                     return
-                yield from self._send(connection, start, lines[:half])
-                yield from self._send(connection, start + half, lines[half:])
-                return
+                alone = True
             else:
                 yield _Answer(start, translations, time.monotonic() - begin, retry)
                 return
+
+    def _translate(self, connection: Connection, lines: list[str]) -> list[str]:
+        """Sends a request once."""
+        with self._door, self._changed:
+            self._under_way += 1
+        try:
+            return connection.translate(lines)
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _translate_alone(self, connection: Connection, lines: list[str]) -> list[str]:
+        """Sends a request once, while no other is under way."""
+        with self._door, self._changed:
+            self._changed.wait_for(lambda: not self._under_way)
+            return connection.translate(lines)

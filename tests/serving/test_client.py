@@ -146,6 +146,24 @@ def test_lines_before_one_that_is_refused_are_awaited_and_kept(run, protocol, tm
     assert "Beyond the limits of the export, and left empty: line 3." in caplog.text
 
 
+def test_lines_that_are_refused_beside_others_are_sent_again_alone(run, protocol):
+    beside = []
+
+    def hold(model, number):
+        """Has the first two come together, and waits a little for one beside a later one."""
+        if number < 2:
+            return len(model.requests) < 2
+        model.changed.wait_for(lambda: model.in_flight > 1, timeout=0.05)
+        beside.append(model.in_flight)
+        return False
+
+    model = Shouter(["INVALID_ARGUMENT"] * 2, hold)
+    model.words = Limited.words
+    with protocol(model) as server:
+        text, _ = run("a\nb\n", *server, "--batch-size", 1, "--concurrency", 2, "--skip-refused")
+    assert (text, beside) == ("A\nB\n", [1, 1])
+
+
 def test_what_is_refused_for_another_reason_is_not_skipped(run, protocol):
     with protocol(Shouter(["INVALID_ARGUMENT"] * 9)) as server:
         with pytest.raises(UserError, match="Line 1: .*refuses.*: in my words.$"):
