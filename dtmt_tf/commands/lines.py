@@ -148,17 +148,19 @@ class _Incoming:
 
     def ready(self) -> bool:
         """Whether a whole line is there."""
-        while not (self._lines or self._ended) and self._readable():
+        while not (self._lines or self._ended) and self._readable(0):
             self._read()
         return bool(self._lines)
 
-    def _readable(self) -> bool:
+    def _readable(self, seconds: float | None = None) -> bool:
+        """Whether there is something to read, or the end, within so many seconds."""
         try:
-            return bool(select.select([self._stream], [], [], 0)[0])
+            return bool(select.select([self._stream], [], [], seconds)[0])
         except (OSError, ValueError):  # no file of the system, so nothing to wait for
             return True
 
     def _read(self) -> None:
+        self._readable()  # else a pipe that never blocks reads as if it had ended
         piece = self._stream.read1(PIECE)  # type: ignore[attr-defined]
         first, *others = piece.split(b"\n")
         self._parts.append(first)

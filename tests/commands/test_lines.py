@@ -5,6 +5,7 @@ import gzip
 import io
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,17 @@ def test_standard_input_that_is_closed_is_told(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="Standard input is closed"):
         lines.read_text(None)
+
+
+def test_a_pipe_that_never_blocks_is_read_to_its_end(monkeypatch):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with open(reading, "rb") as stream, open(writing, "wb", 0) as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        later = threading.Timer(0.2, lambda: (pipe.write(b"a\nb"), pipe.close()))
+        later.start()
+        assert lines.read_text(None) == ["a", "b"]
+        later.join()
 
 
 @pytest.mark.parametrize("spelling", ["in", "./in", "folder/../in", "link"])
