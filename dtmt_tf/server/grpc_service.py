@@ -23,6 +23,7 @@ from dtmt_tf.server.errors import ServingError, internal, invalid
 from dtmt_tf.server.models import DEFAULT, FOREVER_SECONDS, Models, ServedModel
 
 MAX_BYTES = 2**26  # of a request
+MAX_DIMENSIONS = 8  # of an input; work on a shape can grow faster than the bytes that name it
 MAX_MESSAGE = 600  # of an error; gRPC sends 8 KiB at most, in which a character can take 12 bytes
 
 SignatureDefMap = get_model_metadata_pb2.SignatureDefMap
@@ -65,8 +66,15 @@ def _with_codes(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def check_dimensions(number: int) -> None:
+    """Raises a ServingError if an input has too many dimensions."""
+    if number > MAX_DIMENSIONS:
+        raise invalid(f"an input may have at most {MAX_DIMENSIONS} dimensions. Received: {number}")
+
+
 def _to_array(name: str, proto: Any) -> np.ndarray:
     """Returns an input of a request."""
+    check_dimensions(len(proto.tensor_shape.dim))
     shape = [dim.size for dim in proto.tensor_shape.dim]
     try:
         itemsize = np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize

@@ -27,6 +27,7 @@ from dtmt_tf.server.errors import ServingError, internal, invalid
 from dtmt_tf.server.grpc_service import (
     MAX_BYTES,
     SignatureDefMap,
+    check_dimensions,
     find_signature,
     model_status,
 )
@@ -283,6 +284,7 @@ def _to_array(value: Any, info: Any) -> np.ndarray:
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
+    check_dimensions(len(shape))
     dtype = tf.as_dtype(info.dtype)
     try:
         flat = [_element(leaf, dtype) for leaf in _leaves(value, shape)]

@@ -174,6 +174,15 @@ def test_a_refusal_has_the_models_own_reason(rest):
     assert error == "StringToNumberOp could not correctly convert string: no number"
 
 
+def test_an_input_has_few_dimensions(rest):
+    texts = LINES
+    for _ in range(8):
+        texts = [texts]
+    error = rest("POST", TRANSLATE, {"inputs": texts}).json()["error"]
+    assert error == "an input may have at most 8 dimensions. Received: 9"
+    assert "dimensions" not in rest("POST", TRANSLATE, {"inputs": texts[0]}).json()["error"]
+
+
 @pytest.mark.parametrize(
     ("code", "method", "path"),
     [
