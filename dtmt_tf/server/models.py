@@ -54,6 +54,7 @@ class ServedModel:
         self.name, self.folder, self.version = name, folder, int(folder.name)
         self._batching = batching
         self._batchers: dict[tuple[str, ...], Batcher] = {}
+        self._retired = False
         self._lock = threading.Lock()
         session = None
         try:
@@ -96,14 +97,15 @@ class ServedModel:
         if () in rows or len(rows) != 1:
             raise invalid("inputs that are joined should have equally many rows")
         key = (signature, *sorted(outputs))
+
+        def run(inputs: Tensors, seconds: float) -> Tensors:
+            return self._run(signature, inputs, outputs, seconds)
+
         with self._lock:
-            if key not in self._batchers:
-
-                def run(inputs: Tensors, seconds: float) -> Tensors:
-                    return self._run(signature, inputs, outputs, seconds)
-
+            if key not in self._batchers and not self._retired:
                 self._batchers[key] = Batcher(run, self._batching)
-        return self._batchers[key](inputs, seconds)
+            answer = self._batchers.get(key, run)
+        return answer(inputs, seconds)
 
     def warm_up(self) -> None:
         """Answers the warm-up requests of the signatures that are not the default."""
@@ -115,8 +117,10 @@ class ServedModel:
     def retire(self) -> None:
         """Takes no more batches; what runs is answered, and the session goes with the object."""
         with self._lock:
+            self._retired = True
             for batcher in self._batchers.values():
                 batcher.close()
+            self._batchers.clear()  # they hold this object
 
     def close(self) -> None:
         """Ends the session; what still runs in it fails as cancelled."""

@@ -1,12 +1,14 @@
 """`dtmt serve`: what it serves, under which names, when versions change and when it is stopped."""
 
 import errno
+import gc
 import os
 import shutil
 import signal
 import socket
 import threading
 import time
+import weakref
 from http.client import HTTPConnection
 from types import SimpleNamespace
 
@@ -143,6 +145,25 @@ def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     (toy / "2").rename(toy / "withdrawn-2")
     models.refresh()
     assert models.find("toy").version == 1
+    models.close()
+
+
+def test_a_version_that_was_replaced_goes_with_its_last_request(toy):
+    models = Models({"toy": toy}, Batching([1, 4], 0.01))
+    text = {"text": np.array([b"3"], object)}
+    old = models.find("toy")
+    old.predict("count", text, (), 10)
+    shutil.copytree(toy / "1", toy / "2")
+    models.refresh()
+    assert old.predict("grid", text, (), 10)["grid"].shape == (1, 5)  # it was found before
+    gone = threading.Event()
+    weakref.finalize(old, gone.set)
+    gc.disable()
+    try:
+        del old
+        assert gone.wait(10)  # its threads end
+    finally:
+        gc.enable()
     models.close()
 
 
