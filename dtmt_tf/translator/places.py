@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import os
 import re
 import shlex
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from dtmt_tf.errors import UserError, listed
@@ -15,6 +19,8 @@ _log = logging.getLogger(__name__)
 
 VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
 MODEL = "saved_model.pb"
+MOST_LOOKED_AT = 10_000  # names, for models that a message may list
+MOST_IN_A_FOLDER = 1000  # of them
 
 
 def live_versions(folder: Path) -> list[Path]:
@@ -81,15 +87,26 @@ def pretrained_instead(place: Path, name: str) -> Path | None:
 def models_near(folder: Path) -> list[Path]:
     """Returns folders with exported versions below a folder, or below the nearest above it.
 
-    Looks at most two folders up, as runs lie at `<folder>/<task>/<name>`.
+    Looks at most two folders up, as runs lie at `<folder>/<task>/<name>`. Those may hold anything,
+    such as all files of the machine, so only so many names below each are looked at.
     """
     found: set[Path] = set()
     for above in [folder, *folder.parents][:3]:
-        for depth in ("*", "*/*", "*/*/*"):
-            with contextlib.suppress(OSError):  # what vanishes meanwhile
-                for path in above.glob(f"{depth}/{MODEL}"):
-                    if VERSION.fullmatch(path.parent.name):
-                        found.add(path.parent.parent)
+        for path in itertools.islice(_below(above, 3), MOST_LOOKED_AT):
+            if VERSION.fullmatch(path.name) and os.path.exists(path / MODEL):
+                found.add(path.parent)
         if found:
             break
     return list(found)
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    """Yields what lies in a folder, then what lies in the folders of it, and so on."""
+    places = deque([(folder, 1)])
+    while places:
+        place, down = places.popleft()
+        with contextlib.suppress(OSError):  # it is no folder, may not be read, or vanished
+            for path in itertools.islice(place.iterdir(), MOST_IN_A_FOLDER):
+                yield path
+                if down < depth:
+                    places.append((path, down + 1))

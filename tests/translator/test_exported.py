@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.translator.exported import ExportedModel
-from dtmt_tf.translator.places import MODEL, models_near
+from dtmt_tf.translator.places import MODEL, MOST_LOOKED_AT, models_near
 from dtmt_tf.translator.session import reason
 
 
@@ -72,18 +72,40 @@ def test_a_damaged_model_is_told(tmp_path, damage):
         ExportedModel(tmp_path)
 
 
-def test_a_folder_that_vanishes_while_models_are_listed_is_passed_over(tmp_path, monkeypatch):
+@pytest.fixture
+def run_folder(tmp_path):
+    """The folder of a run with one version."""
     (tmp_path / "task" / "run" / "1").mkdir(parents=True)
     (tmp_path / "task" / "run" / "1" / MODEL).write_text("")
-    look = Path.glob
+    return tmp_path / "task" / "run"
 
-    def vanishing(path, pattern):
-        if pattern.count("*") == 1:
-            raise FileNotFoundError(pattern)
-        return look(path, pattern)
 
-    monkeypatch.setattr(Path, "glob", vanishing)
-    assert models_near(tmp_path / "task" / "other") == [tmp_path / "task" / "run"]
+def test_a_folder_that_vanishes_while_models_are_listed_is_passed_over(run_folder, monkeypatch):
+    (run_folder.parent / "gone").mkdir()
+    look = Path.iterdir
+
+    def vanishing(path):
+        if path.name == "gone":
+            raise FileNotFoundError(path)
+        return look(path)
+
+    monkeypatch.setattr(Path, "iterdir", vanishing)
+    assert models_near(run_folder.parent / "other") == [run_folder]
+
+
+def test_models_are_looked_for_among_few_names(run_folder, monkeypatch):
+    looked_at, look = [], Path.iterdir
+
+    def crowded(path):
+        """Has a folder beside the run, and each below it, hold more than anybody wants to see."""
+        if "crowd" not in path.parts:
+            return look(path)
+        return (looked_at.append(number) or path / str(number) for number in range(10**6))
+
+    monkeypatch.setattr(Path, "iterdir", crowded)
+    (run_folder.parent / "crowd").mkdir()
+    assert models_near(run_folder.parent / "other") == [run_folder]
+    assert 1000 < len(looked_at) <= MOST_LOOKED_AT
 
 
 def test_threads_that_ask_a_new_model_at_once_are_all_answered(tmp_path):
