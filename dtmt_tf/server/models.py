@@ -17,7 +17,7 @@ from grpc import StatusCode
 from dtmt_tf.errors import UserError
 from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
-from dtmt_tf.translator import latest_version
+from dtmt_tf.translator import latest_version, live_versions
 from dtmt_tf.translator.exported import FOREIGN
 from dtmt_tf.translator.session import Session, reason
 from dtmt_tf.translator.warmup import read_warmup
@@ -227,9 +227,12 @@ class Models:
         for name, folder in self._folders.items():
             old = self._models[name]
             try:
-                newest = latest_version(folder)
-            except (UserError, OSError):  # moved away, or out of reach now: what is loaded stays
+                versions = live_versions(folder)
+            except OSError:
+                versions = []
+            if not versions:  # moved away, or out of reach now: what is loaded stays
                 continue
+            newest = versions[-1]
             files = _files(newest)  # as they are before they are read
             if newest == old.folder or files == self._refused.get(name):
                 continue

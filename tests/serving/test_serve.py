@@ -181,9 +181,15 @@ def test_a_folder_that_is_out_of_reach_for_now_is_served_on(toy, monkeypatch):
     models = Models({"toy": toy})
     shutil.copytree(toy / "1", toy / "2")
     with monkeypatch.context() as patch:
-        patch.setattr("dtmt_tf.server.models.latest_version", fail)
+        patch.setattr("dtmt_tf.server.models.live_versions", fail)
         models.refresh()
         assert models.find("toy").version == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("dtmt_tf.translator.places.models_near", pytest.fail)  # it takes long
+        toy.rename(toy.with_name("away"))
+        models.refresh()
+        assert models.find("toy").version == 1
+        toy.with_name("away").rename(toy)
     models.refresh()
     assert models.find("toy").version == 2
     models.close()
