@@ -98,8 +98,6 @@ class ResumableLines:
             self._partial = target.with_name(target.name + ".partial")
             with told_if_full(self._partial):
                 self._file = _locked(self._partial)
-                if former := file_status(target):
-                    os.fchmod(self._file.fileno(), stat.S_IMODE(former.st_mode))
         return self
 
     def __exit__(
@@ -213,7 +211,7 @@ class ResumableLines:
 
     def _finish(self, partial: Path) -> None:
         """Gives the lines their name."""
-        target = partial.with_name(partial.name.removesuffix(".partial"))
+        target = _target(partial)
         self._record(partial)
         if former := file_status(target):
             copy_owner_and_mode(self._file, former)
@@ -246,6 +244,10 @@ class _Progress:
         """Returns it as JSON holds it."""
         hashes = {"input": self.input.hexdigest(), "output": self.output.hexdigest()}
         return {"lines": self.lines, "size": self.size, **hashes}
+
+
+def _target(partial: Path) -> Path:
+    return partial.with_name(partial.name.removesuffix(".partial"))
 
 
 def _record_path(partial: Path) -> Path:
@@ -281,7 +283,9 @@ def _beginning_of(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _locked(partial: Path) -> BinaryIO:
-    """Opens the file that lines are kept in, or makes it.
+    """Opens the file that lines are kept in, or makes it, with the mode of what it will replace.
+
+    Its owner may write to it in any case.
 
     Raises:
         UserError: If another process has it, or somebody else may have put it there.
@@ -299,6 +303,8 @@ def _locked(partial: Path) -> BinaryIO:
             if there is None or not os.path.samestat(status, there):
                 file.close()  # the process that had it is done: it has another name now
                 continue
+            if former := file_status(_target(partial)):
+                os.fchmod(file.fileno(), stat.S_IMODE(former.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
         except BaseException:
             file.close()
             raise

@@ -273,6 +273,17 @@ def test_the_target_of_a_link_is_written_and_keeps_its_mode(tmp_path):
     assert names(tmp_path) == ["link", "target"]
 
 
+def test_what_is_to_replace_a_read_only_file_can_be_gone_on_with(tmp_path):
+    path, partial = tmp_path / "out", tmp_path / "out.partial"
+    path.write_text("old")
+    path.chmod(0o440)
+    for settings in (SETTINGS, {}):  # the second begins anew
+        stop(path, settings=settings, stop_after=40)
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o640
+    assert shout(path, settings={}) == INPUT[42:]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o440
+
+
 def test_a_folder_is_refused_at_once(tmp_path):
     with pytest.raises(OSError, match="Is a directory"):
         shout(tmp_path)
