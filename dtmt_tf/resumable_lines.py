@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, BinaryIO
@@ -43,8 +43,8 @@ class ResumableLines:
     Finished lines grow in `<path>.partial`, which gets its name at the end. If the command is
     stopped, killed or fails, they stay there. The same command goes on after them, if neither the
     settings nor the lines of the input that they belong to have changed. Lines of another input
-    or other settings are put aside as `<path>.partial.old`. `<path>.partial.json` says how far
-    the lines are.
+    or other settings are put aside as `<path>.partial.old`, or `.old2` and so on where that is
+    taken. `<path>.partial.json` says how far the lines are.
 
     Standard output, devices and pipes get each line at once, and nothing is kept.
 
@@ -169,7 +169,7 @@ class ResumableLines:
         if self._file.seek(0, os.SEEK_END):
             if not kept:
                 raise UserError(f"{partial} is not of this program. Move it, and run this again.")
-            aside = partial.with_name(f"{partial.name}.old")
+            aside = _free_name(partial)
             os.replace(partial, aside)
             logger.warning(
                 "%s held lines of another input or of other settings: they are in %s now.",
@@ -248,6 +248,12 @@ class _Progress:
 
 def _target(partial: Path) -> Path:
     return partial.with_name(partial.name.removesuffix(".partial"))
+
+
+def _free_name(partial: Path) -> Path:
+    """Returns the name under which lines are put aside."""
+    names = (f"{partial.name}.old{k if k > 1 else ''}" for k in count(1))
+    return next(path for path in map(partial.with_name, names) if not os.path.lexists(path))
 
 
 def _record_path(partial: Path) -> Path:

@@ -139,6 +139,16 @@ def test_lines_of_another_input_are_put_aside(tmp_path, caplog, lines, settings)
     assert "out.partial held lines of another input" in caplog.text
 
 
+def test_what_was_put_aside_stays(tmp_path, caplog):
+    path, kept = tmp_path / "out", []
+    for number in range(3):
+        stop(path, settings={"number": number}, stop_after=20 * number + 1)
+        kept.append((tmp_path / "out.partial").read_text())
+    shout(path)
+    assert [(tmp_path / f"out.partial.old{k}").read_text() for k in ("", 2, 3)] == kept
+    assert "they are in out.partial.old3 now." in caplog.text
+
+
 def test_a_change_after_the_lines_that_are_done_does_not_matter(tmp_path):
     path = tmp_path / "out"
     stop(path, stop_after=40)
