@@ -11,6 +11,8 @@ from dtmt_tf.evaluation.scores import SAMPLES, SEED, MetricScore, Scores, System
 from dtmt_tf.files import write_atomically
 from dtmt_tf.terminal import columns
 
+NARROWEST = 12  # columns that a name has, also where the table is wider than the terminal
+
 
 def write_json(path: str | os.PathLike[str], scores: Any) -> None:
     """Writes scores as JSON, whole or not at all.
@@ -109,7 +111,8 @@ def by_metric(systems: Sequence[SystemScore]) -> dict[str, list[MetricScore]]:
 def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]) -> str:
     headings = (metric, "change", "mean and 95% interval", "p-value")
     widths = (8, 9, 24, 11)
-    name_width = min(max(map(len, ("system", *names))), columns() - sum(widths))
+    longest = max(map(len, ("system", *names)))
+    name_width = min(longest, max(NARROWEST, columns() - sum(widths)))
     lines = ["system".ljust(name_width) + _row(headings, widths)]
     lines.append("-" * len(lines[0]))
     for name, found in zip(names, scores, strict=True):

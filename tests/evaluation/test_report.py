@@ -102,6 +102,14 @@ def test_a_table_of_short_names_is_narrow():
     assert lines[3].endswith("1.00 ± 0.10     1.0000")
 
 
+@pytest.mark.parametrize("columns", ["20", "50", "55"])
+def test_a_narrow_terminal_has_the_ends_of_names(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    _, line, *rows = format_comparison(RECORDS).split("\n")[:4]
+    assert line == "-" * (12 + 52)
+    assert [row.split("  ")[0] for row in rows] == ["...heckpoint", "...eckpoints"]
+
+
 def test_json_holds_every_field_and_utf_8(tmp_path):
     path = tmp_path / "new folder" / "scores.json"
     write_json(path, {"tst": SCORES, "Vergleich ü": RECORDS})
