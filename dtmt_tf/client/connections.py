@@ -17,16 +17,20 @@ _MEANINGS = {
     "RESOURCE_EXHAUSTED": "is busy",
     "DEADLINE_EXCEEDED": "did not answer in time (--timeout, --batch-size)",
     "NOT_FOUND": "has no model of that name (--model)",
+    "TOO_LARGE": "does not take so large a request (--batch-size)",
 }
 _TEMPORARY = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
+_OF_THE_LINES = {"INVALID_ARGUMENT", "TOO_LARGE"}  # fewer of them may be taken
 _HTTP_CODES = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
+    413: "TOO_LARGE",
     429: "RESOURCE_EXHAUSTED",
     502: "UNAVAILABLE",  # of a proxy before the server
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_OF_LARGE_MESSAGES = "larger than max"  # gRPC's words, with a code that it shares with others
 _MOST_TEXT = 500  # characters of a server's own words
 
 
@@ -176,8 +180,10 @@ class RestConnection:
 
 def _failure(address: str, code: str, text: str | None) -> Exception:
     """Returns what to raise for a server's error, or for the lack of an answer."""
+    if code == "RESOURCE_EXHAUSTED" and _OF_LARGE_MESSAGES in (text or ""):
+        code = "TOO_LARGE"
     meaning = _MEANINGS.get(code, f"refuses the request ({code})")
-    refused = Refusal if code == "INVALID_ARGUMENT" else UserError
+    refused = Refusal if code in _OF_THE_LINES else UserError
     kind = TemporaryFailure if code in _TEMPORARY else refused
     words = (text or code)[:_MOST_TEXT]
     told = "".join(c if c.isprintable() else " " for c in words).strip().rstrip(".")

@@ -9,10 +9,12 @@ import sys
 import time
 
 import pytest
+from grpc import StatusCode
 
 from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
+from dtmt_tf.server.rest import HTTP_CODES
 from tests.serving.calls import LINES
 from tests.serving.running import ROOT
 from tests.serving.shouter import PATIENCE_SECONDS, Shouter, over_grpc, over_rest
@@ -115,6 +117,21 @@ def test_what_is_refused_together_is_sent_in_halves(run, protocol):
     assert text == "A\nB\nC\nD\nE\n"
     assert model.requests == [list("abcd"), ["a", "b"], ["c", "d"], ["c"], ["d"], ["e"]]
     assert "4 requests" in told and "; 0 retries" in told
+
+
+def test_what_is_too_large_together_is_sent_in_halves(run, monkeypatch):
+    lines = [letter * 1_000_000 for letter in "ABCDE"]  # gRPC takes 4 MiB
+    text = "".join(f"{line}\n" for line in lines)
+    model = Shouter()
+    with over_grpc(model) as server:
+        assert run(text, *server, "--concurrency", 1)[0] == text
+    assert model.requests == [lines[:2], lines[2:]]
+    monkeypatch.setitem(HTTP_CODES, StatusCode.RESOURCE_EXHAUSTED, 413)
+    model = Shouter(["RESOURCE_EXHAUSTED"] * 2)
+    with over_rest(model) as server:
+        with pytest.raises(UserError, match="does not take so large a request"):
+            run("a\nb\n", *server, "--concurrency", 1)
+    assert model.requests == [["a", "b"], ["a"]]
 
 
 def test_a_line_that_is_refused_alone_ends_it(run, protocol):
