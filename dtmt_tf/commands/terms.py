@@ -33,5 +33,12 @@ def read_glossary(path: Path) -> dict[str, str]:
 
 
 def read_words(path: Path) -> list[str]:
-    """Returns the words of a file, divided by blanks or line ends, each once."""
-    return list(dict.fromkeys(word for line in Lines(path) for word in line.split()))
+    """Returns the words of a file, divided by blanks or line ends, each once.
+
+    Raises:
+        UserError: If it has none.
+    """
+    words = list(dict.fromkeys(word for line in Lines(path) for word in line.split()))
+    if not words:
+        raise UserError(f"{path} has no word that translations could be made of.")
+    return words

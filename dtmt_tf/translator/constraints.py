@@ -39,7 +39,7 @@ class Constraints:
 
     Raises:
         UserError: If a term is empty, or it or a word has characters that the sub-words lack, or
-            there is neither term nor word.
+            there is neither term nor word, or a vocabulary without a word.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Constraints:
         words = None if vocabulary is None else [word for word in vocabulary if word.strip()]
         if not (glossary or words):
             raise UserError("There is no term and no word to constrain translations with.")
+        if words == []:
+            raise UserError("The vocabulary has no word. Leave it out to allow any.")
         if not all(source.strip() and target.strip() for source, target in glossary.items()):
             raise UserError("A term of the glossary is empty.")
         source_blanks, target_blanks = blanks
@@ -70,7 +72,7 @@ class Constraints:
             any_term = f"(?<!{word}){any_term}(?!{word})"
         self._terms = re.compile(any_term)
         self.allowed: tf.Tensor | None = None
-        if words:
+        if words is not None:
             rows = _ids(subwords, words)
             for word, ids in zip(words, rows, strict=True):
                 _check_writable(f"The word {word!r} of the vocabulary", word, ids)

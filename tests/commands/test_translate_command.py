@@ -174,6 +174,12 @@ def test_a_line_that_is_no_term_is_named(tmp_path, text, message):
         read_glossary(tmp_path / "terms")
 
 
+def test_a_vocabulary_without_a_word_is_refused(run, tmp_path):
+    (tmp_path / "words").write_text(" \n\n")
+    with pytest.raises(UserError, match="words has no word"):
+        run("--glossary", "terms", "--vocabulary", "words")
+
+
 def test_options_of_samples_need_samples(run, capsys):
     with pytest.raises(SystemExit):
         run("--top-p", "0.9")

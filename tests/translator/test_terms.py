@@ -126,6 +126,8 @@ def test_a_vocabulary_allows_its_sub_words_and_those_of_terms():
         ({"dog": " "}, None, "A term of the glossary is empty"),
         ({}, [" "], "no term and no word"),
         ({}, None, "no term and no word"),
+        ({"dog": "h"}, [], "The vocabulary has no word"),
+        ({"dog": "h"}, [" "], "The vocabulary has no word"),
     ],
 )
 def test_what_can_not_be_written_is_refused(glossary, vocabulary, message):
