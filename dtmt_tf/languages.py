@@ -88,7 +88,7 @@ def scripts(code: str) -> frozenset[str]:
 
     parts = code.replace("-", "_").split("_")
     likely = get_global("likely_subtags")
-    named = [part.capitalize() for part in parts[1:] if len(part) == 4]
+    named = [part.capitalize() for part in parts[1:] if len(part) == 4 and part.isalpha()]
     found = next(
         (
             likely[key]

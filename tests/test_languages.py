@@ -57,6 +57,10 @@ def test_three_letters_are_written_as_two_are():
     assert scripts("zho") == scripts("zh") == {"CJK"} and scripts("deu") == {"LATIN"}
 
 
+def test_four_digits_are_a_variant_and_no_script():
+    assert scripts("de-1996") == {"LATIN"} and scripts("sr-Cyrl-1996") == {"CYRILLIC"}
+
+
 def test_scripts_are_those_that_letters_have():
     letters = {script(chr(code)) for code in range(sys.maxunicode + 1)} - {""}
     likely = get_global("likely_subtags")
