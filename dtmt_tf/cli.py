@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -19,12 +20,28 @@ def main() -> NoReturn:
         complete()
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", "-h", "--help", "help"):
-        print(overview(), file=sys.stdout if name else sys.stderr)
-        sys.exit(0 if name else 2)
+        tell(overview(), 0 if name else 2)
     if name not in COMMANDS:
-        print(f"error: {unknown(name)}", file=sys.stderr)
-        sys.exit(2)
+        tell(f"error: {unknown(name)}", 2)
     run(name, arguments)
+
+
+def tell(text: str, code: int) -> NoReturn:
+    """Prints a text, to standard error with another code than 0; ends the process with the code.
+
+    What can not be printed ends it as it ends a command.
+    """
+
+    def write() -> int:
+        print(text, file=sys.stderr if code else sys.stdout, flush=True)
+        return code
+
+    with contextlib.suppress(OSError):
+        if sys.stdout and sys.stderr:
+            sys.exit(write())
+    from dtmt_tf.commands import common  # only now: it takes longer than help
+
+    common.main(write)
 
 
 def complete() -> None:

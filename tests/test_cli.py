@@ -52,6 +52,19 @@ def test_an_unknown_command_is_told_what_was_meant(dtmt, name, advice):
     assert f"Unknown command {name!r}" in errors and advice in errors
 
 
+def test_what_can_not_be_printed_ends_without_a_traceback():
+    command = [sys.executable, "-c", "from dtmt_tf.cli import main; main()", "help"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    options = {"stderr": subprocess.PIPE, "cwd": ROOT, "text": True, "timeout": 1800}
+    with open(writing, "w") as left, open("/dev/full", "w") as full:
+        for stream, status in ((left, 141), (full, 2)):
+            done = subprocess.run(command, stdout=stream, **options)
+            assert done.returncode == status
+            assert "Traceback" not in done.stderr
+        assert "No space left on device" in done.stderr
+
+
 SCRIPTS = sorted(path.name for path in (ROOT / "pipelines").glob("[a-z]*.py"))
 
 
