@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 import http.server
 import json
 import threading
@@ -15,6 +16,7 @@ from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.archive import pack
 from dtmt_tf.export.manifest import problems, write_manifest
+from dtmt_tf.files import write_atomically
 from dtmt_tf.pretrained import find_pretrained
 from dtmt_tf.translator import find_model
 from tests.disk import file_size_limit
@@ -103,12 +105,36 @@ def test_an_archive_holds_the_version_and_its_licence_and_the_catalogue_says_wha
         assert packed.read("toy/LICENSE") == b"Free."
     files = [path.relative_to(version) for path in version.rglob("*") if path.is_file()]
     assert set(names) == {"toy/LICENSE", *(f"toy/3/{name}" for name in files)}
-    assert sorted(path.name for path in shared.iterdir()) == ["models.json", archive.name]
+    names = sorted(path.name for path in shared.iterdir())
+    assert names == [".models.json.lock", "models.json", archive.name]
     before = archive.read_bytes()
     pack(version, "toy", tmp_path / "TERMS", shared)
     with contextlib.chdir(version):
         pack(Path("."), "another", tmp_path / "TERMS", shared)
     assert archive.read_bytes() == before and list(entries(shared)) == ["another", "toy"]
+
+
+@pytest.mark.parametrize("names", [("one", "two"), ("one", "one")], ids=" ".join)
+def test_two_that_pack_at_once_leave_a_catalogue_of_whole_archives(
+    shared, version, tmp_path, monkeypatch, names
+):
+    (tmp_path / "OTHER").write_text("Not free.")
+    other = threading.Thread(target=pack, args=(version, names[1], tmp_path / "OTHER", shared))
+
+    def late(path, content):
+        """Has the other come, if it can, before the catalogue is written."""
+        if path.name == "models.json" and other.ident is None:
+            other.start()
+            other.join(0.5)
+        write_atomically(path, content)
+
+    monkeypatch.setattr("dtmt_tf.export.archive.write_atomically", late)
+    pack(version, names[0], tmp_path / "TERMS", shared)
+    other.join()
+    assert set(entries(shared)) == {"toy", *names}
+    for entry in entries(shared).values():
+        content = (shared / entry["file"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
 
 
 def test_a_version_that_has_changed_is_not_packed(shared, version, tmp_path):

@@ -15,10 +15,12 @@ from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
 from dtmt_tf.export.model_card import is_of
 from dtmt_tf.files import write_atomically
+from dtmt_tf.folders import locked
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
 from dtmt_tf.translator.places import VERSION
 
 LICENCE = "LICENSE"
+LOCK = f".{CATALOGUE}.lock"
 _MADE_OF = {  # what scores are known by, and where the manifest has it
     "weights_sha256": "weights_sha256",
     "dictionary_sha256": "dictionary_sha256",
@@ -49,8 +51,8 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
             room.
 
     Side effects:
-        Writes two files into the folder. The archive is unpacked and compared with its manifest
-        before the catalogue names it.
+        Writes two files into the folder, one process after the other, and a lock, which stays. The
+        archive is unpacked and compared with its manifest before the catalogue names it.
     """
     if not NAME.fullmatch(name):
         raise UserError(
@@ -70,13 +72,14 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
         read_catalogue(catalogue.read_bytes(), catalogue)
     identity = read_manifest(version).get("identity", "")[:8]
     archive = folder / f"{'-'.join(filter(None, (name, identity)))}.zip"
-    write_atomically(archive, lambda stream: _write(stream, version, name, terms))
-    with (
-        tempfile.TemporaryDirectory(dir=folder, suffix=".partial") as place,
-        unpacked(archive, Path(place) / "model") as found,
-    ):
-        _check(found / version.name)
-    _add(catalogue, name, {"file": archive.name, **_facts(version), **_size_and_hash(archive)})
+    with locked(folder / LOCK):
+        write_atomically(archive, lambda stream: _write(stream, version, name, terms))
+        with (
+            tempfile.TemporaryDirectory(dir=folder, suffix=".partial") as place,
+            unpacked(archive, Path(place) / "model") as found,
+        ):
+            _check(found / version.name)
+        _add(catalogue, name, {"file": archive.name, **_facts(version), **_size_and_hash(archive)})
     return archive
 
 
