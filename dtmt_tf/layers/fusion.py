@@ -12,6 +12,7 @@ from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MASKED_SCORE
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.residual_norm import ResidualNorm
+from dtmt_tf.layers.transition_rnn import note
 
 
 class Fusion(keras.layers.Layer, abc.ABC):
@@ -115,6 +116,7 @@ class GatedSumFusion(Fusion):
         """Returns the sum."""
         r = self.read(c, memory, training, seeds)
         gate = ops.sigmoid(self.gate(ops.concatenate([d, r], axis=-1)))
+        note(self, {"l": gate})
         return gate * d + (1 - gate) * r
 
 

@@ -16,13 +16,13 @@ from dtmt_tf.cells import AbstractRNNCell
 class Seen(NamedTuple):
     """What a layer computed inside while it was watched, T steps of B sequences."""
 
-    layer: TransitionRNN
-    inner: dict[str, Any]  # `Step.inner`, [B, T, ...] each
+    layer: keras.layers.Layer
+    inner: dict[str, Any]  # `Step.inner`, or gates of another layer, [B, T, ...] each
     mask: Any  # bool [B, T]; None where every step counts
 
 
 class _Watch(NamedTuple):
-    layers: tuple[TransitionRNN, ...]  # all if empty
+    layers: tuple[keras.layers.Layer, ...]  # all if empty
     seen: list[Seen]
 
 
@@ -30,8 +30,8 @@ _watch: contextvars.ContextVar[_Watch | None] = contextvars.ContextVar("watch", 
 
 
 @contextlib.contextmanager
-def watching(*layers: TransitionRNN) -> Iterator[list[Seen]]:
-    """Within this block a `TransitionRNN` notes what its cell tells of each step.
+def watching(*layers: keras.layers.Layer) -> Iterator[list[Seen]]:
+    """Within this block layers note what they compute inside; a `TransitionRNN`, of each step.
 
     Dropout does not reach what is noted.
 
@@ -44,6 +44,19 @@ def watching(*layers: TransitionRNN) -> Iterator[list[Seen]]:
         yield seen
     finally:
         _watch.reset(token)
+
+
+def is_watched(layer: keras.layers.Layer) -> bool:
+    """Whether a layer is to `note` what it computes inside."""
+    watch = _watch.get()
+    return watch is not None and (not watch.layers or layer in watch.layers)
+
+
+def note(layer: keras.layers.Layer, inner: dict[str, Any], mask: Any = None) -> None:
+    """Notes what a layer computed inside if it is watched; see `Seen`."""
+    watch = _watch.get()
+    if watch is not None and is_watched(layer):
+        watch.seen.append(Seen(layer, inner, mask))
 
 
 class PreparedCell(keras.layers.Layer):
@@ -115,10 +128,9 @@ class TransitionRNN(keras.layers.RNN):
     ) -> Any:
         """Prepares the sequence, then lets Keras run the loop."""
         prepared = self.transition.prepare(sequences, training, seeds)
-        watch = _watch.get()
-        if watch is not None and (not watch.layers or self in watch.layers):
+        if is_watched(self):
             inner = self.inner_values(self.transition.project(sequences), initial_state, mask)
-            watch.seen.append(Seen(self, inner, mask))
+            note(self, inner, mask)
         return super().call(prepared, initial_state=initial_state, mask=mask)
 
     def inner_values(self, projected: Any, initial_state: Any, mask: Any) -> dict[str, Any]:

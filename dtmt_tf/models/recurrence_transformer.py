@@ -190,7 +190,7 @@ class RecurrenceTransformer(Transformer):
         return self.decoder.precompute(annotations, bias, recurrent)
 
     def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:
-        """See the base class; the gates are those of the recurrence encoder."""
+        """See the base class; the gates are those of the recurrence encoder and of gated sums."""
         with watching() as seen:
             gates, weights = super().inspect(source_ids, target_ids)
         names = {
@@ -198,8 +198,12 @@ class RecurrenceTransformer(Transformer):
             for layer in self.recurrence.layers
             for chain in layer.recurrence.chains
         }
+        fused = {layer.fusion: f"decoder/{layer.name}/fusion/" for layer in self.decoder.layers}
         for each in seen:
-            gates |= mean_gates(each, None, names[each.layer])
+            if each.layer in names:
+                gates |= mean_gates(each, None, names[each.layer])
+            else:
+                gates |= mean_gates(each, ops.not_equal(target_ids, PAD_ID), fused[each.layer])
         return gates, weights
 
     def multiplications(self) -> Multiplications:

@@ -321,6 +321,23 @@ def test_gates_of_the_recurrence_are_inspected(form):
     assert max(abs(value - 0.5) for value in before) > 1e-3
 
 
+def test_gates_of_a_gated_sum_are_inspected_where_there_are_words():
+    model = make_model("gated, all, pre-norm")
+    names = [f"decoder/{layer.name}/fusion/l" for layer in model.decoder.layers]
+    gates, _ = model.inspect(SOURCE, TARGET)
+    assert [name for name in gates if name.startswith("decoder")] == names
+    longer, _ = model.inspect(SOURCE, np.pad(TARGET, ((0, 0), (0, 5))))
+    assert [float(longer[name]) for name in names] == pytest.approx(
+        [float(gates[name]) for name in names], rel=1e-5
+    )
+    gate = model.decoder.layers[-1].fusion.gate
+    gate.kernel.assign(np.zeros(gate.kernel.shape))
+    gate.bias.assign(np.full(gate.bias.shape, np.log(3.0)))
+    changed, _ = model.inspect(SOURCE, TARGET)
+    assert float(changed[names[-1]]) == pytest.approx(0.75, rel=1e-5)
+    assert float(changed[names[0]]) == pytest.approx(float(gates[names[0]]), rel=1e-5)
+
+
 def test_dropout_reaches_what_the_decoder_reads_of_the_recurrence():
     model = make_model("biarn", rate=0.4)  # not a Transformer's memory: that of the fusion
     still = model.source_memory(SOURCE)[-2][-1][0]
