@@ -82,19 +82,22 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
     splits = _splits(group)
     ours = table.cross_entropy or any(record.get("cross_entropy") for record in group)
     entropies = ("validation CE",) * bool(ours) + ("paper's CE",) * bool(table.cross_entropy)
+    prints = any(paper is not None for _, paper in table.rows.values())
+    theirs = ("paper's BLEU",)[:prints]
     head = ("row", "parameters", "updates", "seeds", "tok/s",
-            *(f"{split} BLEU" for split in splits), "paper's BLEU", *entropies)  # fmt: skip
+            *(f"{split} BLEU" for split in splits), *theirs, *entropies)  # fmt: skip
     lines = [
         (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
          _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
-         _printed(paper), *(_least(runs), _printed(_entropy(table, runs)))[: len(entropies)])
+         *(_printed(paper),)[:prints],
+         *(_least(runs), _printed(_entropy(table, runs)))[: len(entropies)])
         for label, paper, runs in labelled(table, group)
     ]  # fmt: skip
     if table.lists_all:
         there = {record["row"] for record in group}
         blank = ("",) * len(splits)
         lines += [
-            (label, "", "not run", "", "", *blank, _printed(paper),
+            (label, "", "not run", "", "", *blank, *(_printed(paper),)[:prints],
              *("", _printed(table.cross_entropy.get(row)))[: len(entropies)])
             for row, (label, paper) in table.rows.items() if row not in there
         ]  # fmt: skip
