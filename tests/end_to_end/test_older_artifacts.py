@@ -5,17 +5,15 @@ about: a training of 600 updates, stopped after 331.
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from dtmt_tf.training import summaries
 from dtmt_tf.translator import Translator
-from tests.end_to_end.conftest import LONG, QUICKLY, ROOT, tags_of
+from tests.end_to_end.conftest import picture, tags_of, without_trial
 
 pytestmark = pytest.mark.slow
 
@@ -46,17 +44,14 @@ def command_of(folder):
     return [*common, "--name", "older", "--model", "dtmt_tiny", "--set", *values["S"].split()]
 
 
-def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1):
-    result = subprocess.run(
-        [sys.executable, "-c", QUICKLY, ROOT / "pipelines" / "train.py", *command_of(run_0_1)],
-        cwd=run_0_1,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
+def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1, here, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    without_trial(monkeypatch)
+    monkeypatch.setattr(summaries, "attention_image", picture)
+    monkeypatch.chdir(run_0_1)
+    result = here("train", "--devices", "CPU:0", *command_of(run_0_1))
     assert result.returncode == 0, result.stderr
-    assert "resuming after update 331" in result.stderr
+    assert "resuming after update 331" in caplog.text
     expected = json.loads((run_0_1 / "scores-after-600.json").read_text())["test"]
     work = run_0_1 / "custom" / "older" / "train"
     found = json.loads((work / "scores.json").read_text())["test"]
