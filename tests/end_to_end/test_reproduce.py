@@ -20,10 +20,11 @@ import dtmt_tf.runs
 from dtmt_tf import startup
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.runs import Run, Session, session
-from dtmt_tf.training import make_strategy
+from dtmt_tf.training import Trainer, make_strategy, summaries
 from pipelines.papers import PAPERS, reproduce
 from pipelines.papers.paper import Row
-from tests.end_to_end.conftest import LONG, ROOT, SETTINGS, numbers
+from tests.end_to_end.conftest import LONG, ROOT, SETTINGS, numbers, picture
+from tests.training.toy_trainer import graphless
 
 pytestmark = pytest.mark.slow
 SWITCH = "enable_op_determinism"  # would hold for all later tests of this process
@@ -50,7 +51,7 @@ def shop(tmp_path_factory):
     settings += [*SETTINGS, f"training.validation_steps={UPDATES}", "decoding.beam_size=1"]
     settings += ["training.candidate_dropout_rate=0.1", "training.schedule_decay_start=1280"]
     settings += ["training.schedule_decay_end=2560", "model.units=16", "model.embedding_dim=16"]
-    settings += ["model.num_heads=4"]
+    settings += ["model.num_heads=4", "decoding.extra_length=5"]
     report = folder / "RESULTS.md"
     report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
     arguments = [
@@ -71,10 +72,13 @@ def shop(tmp_path_factory):
 
 
 def in_this_process(arguments):
-    """What the command says that runs its rows in this process."""
+    """What the command says that runs its rows in this process, without graphs."""
     out, errors = io.StringIO(), io.StringIO()
     told = logging.StreamHandler(errors)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+    patches = pytest.MonkeyPatch.context()
+    with patches as patch, contextlib.redirect_stdout(out), graphless():
+        patch.setattr(Trainer, "rehearse", lambda trainer: None)
+        patch.setattr(summaries, "attention_image", picture)
         patch.setattr(sys, "argv", ["pipelines/reproduce.py", *arguments])
         patch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
         patch.setattr(tf.config.experimental, SWITCH, lambda: None)
