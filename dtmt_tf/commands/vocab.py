@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 READ = 100_000  # lines of the training text of a run
 MOST = 10_000  # pieces that are shown
 
+logger = logging.getLogger(__name__)
+
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, counts, prints."""
@@ -29,8 +32,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt vocab",
         "Tell what a run's sub-words are, or those of a file of SentencePiece: their kinds, the "
         "most and the least frequent, how much of a text they cover, what is unknown to them, and "
-        f"how a sentence is cut. Of a run, its first {READ:,} training pairs are the text unless "
-        "--text names another. With --dictionary, also write how the words of the text translate.",
+        f"how a sentence is cut. Of a run, its first {READ:,} training pairs are the text, if they "
+        "are at hand, unless --text names another. With --dictionary, also write how the words of "
+        "the text translate.",
         "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
         'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
         "dtmt vocab RUN/train/source.spm --text new.en",
@@ -208,13 +212,17 @@ def _sides(
     vocabulary = Vocabulary.load(place / "train")
     texts = given or _training_text(args)
     if vocabulary.source is vocabulary.target:
-        return [("source and target", vocabulary.source, _joined(texts))], texts
-    if len(texts) != 2:
+        text = _joined(texts) if texts else None
+        return [("source and target", vocabulary.source, text)], texts
+    if texts and len(texts) != 2:
         raise UserError(
             f"--text names a file for each side, source and target. Received: {len(given)}."
         )
-    sides = (vocabulary.source, texts[0]), (vocabulary.target, texts[1])
-    return [(name, *side) for name, side in zip(("source", "target"), sides, strict=True)], texts
+    models = zip(("source", "target"), (vocabulary.source, vocabulary.target), strict=True)
+    return [
+        (name, subwords, texts[side] if texts else None)
+        for side, (name, subwords) in enumerate(models)
+    ], texts
 
 
 def _joined(texts: Iterable[list[str]]) -> Iterable[str]:
@@ -239,8 +247,17 @@ def _write_dictionary(path: Path, source: list[str], target: list[str]) -> None:
 
 
 def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
-    """Returns the beginning of a run's training text, source and target."""
+    """Returns the beginning of a run's training text, source and target.
+
+    Nothing if it is not at hand, unless a dictionary is to be made of it.
+    """
     from dtmt_tf.runs import Run
 
     run = Run.open(args.place, *common.places(args))
-    return run.corpus.lines("train", READ)
+    try:
+        return run.corpus.lines("train", READ)
+    except UserError as error:
+        if args.dictionary:
+            raise
+        logger.warning("Nothing is counted, as the training text is not at hand: %s", error)
+        return ()

@@ -9,6 +9,9 @@ from dtmt_tf.commands import vocab
 from dtmt_tf.config import DataConfig
 from dtmt_tf.data.dictionary import read_dictionary
 from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve, to_dict
+from dtmt_tf.models import MODELS
+from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
 
 LINES = ["ab ab ab cd", "ab cd", "ab x"] * 20
@@ -53,6 +56,19 @@ def test_a_file_is_told_without_a_text(run, capsys):
     vocab.command([str(run / "train" / "target.spm")])
     printed = capsys.readouterr().out
     assert "pieces   9: 3 special" in printed and "text" not in printed
+
+
+def test_a_run_without_its_training_text_tells_its_subwords(run, tmp_path, capsys, caplog):
+    files = "data.train_source=gone", "data.train_target=gone"
+    experiment, origins = resolve(TASKS["custom"], "dtmt_tiny", MODELS["dtmt_tiny"], files)
+    record = {"settings": to_dict(experiment), "origins": origins}
+    (run / "train" / "experiment.json").write_text(json.dumps(record))
+    vocab.command([str(run), "--sentence", "ab uv"])
+    printed = capsys.readouterr().out
+    assert "cut      ▁ab ▁ <unk>" in printed and "cut      ▁ <unk> ▁uv" in printed
+    assert "  text " not in printed and "not at hand: gone was not found" in caplog.text
+    with pytest.raises(UserError, match="gone was not found"):
+        vocab.command([str(run), "--dictionary", str(tmp_path / "words.tsv")])
 
 
 def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
