@@ -20,6 +20,8 @@ from dtmt_tf.training import load_weights
 
 logger = logging.getLogger(__name__)
 
+EMBEDDINGS = ("source_embedding/", "target_embedding/", "readout/logits/")  # layers of sub-words
+
 # settings of models that say how weights start, and nothing else
 BEGINNING = (
     *("update_offset", "transition_offset", "transition_offset_step"),
@@ -166,7 +168,8 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         Paths of the weights that stay as they were.
 
     Raises:
-        UserError: If none matches, or the run has no checkpoint.
+        UserError: If none matches, or embeddings of another kind of model alone; or the run has no
+            checkpoint.
     """
     weights, steps = best_weights(source)
     theirs = {_without_kind(path): value for path, value in weights.items()}
@@ -183,6 +186,13 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         raise UserError(
             f"No weight of {source.folder} has name and shape of one of this model. Its settings: "
             f"{source.work / 'experiment.json'}"
+        )
+    kinds = [next(iter(paths)).partition("/")[0] for paths in (weights, new or weights)]
+    if kinds[0] != kinds[1] and all(name.startswith(EMBEDDINGS) for name in taken):
+        raise UserError(
+            f"Only embeddings of {source.folder}, a model of kind {kinds[0]}, fit this one of "
+            f"kind {kinds[1]}. Train without --init-from, or a model like that one: "
+            f"{source.work / 'experiment.json'} has its settings."
         )
     logger.info(
         "%s of %s weights are those of %s, the mean of updates %s. New are: %s",

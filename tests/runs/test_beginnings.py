@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
 from dtmt_tf.runs import weights
 from tests.models.test_dropout import MODELS
 
@@ -25,7 +26,7 @@ def taken(monkeypatch):
         )
         theirs = {variable.path: variable.numpy() for variable in source.trainable_variables}
         monkeypatch.setattr(weights, "best_weights", lambda run: (theirs, [1]))
-        new = weights.take_weights(model, SimpleNamespace(folder=Path("other")))
+        new = weights.take_weights(model, SimpleNamespace(folder=Path("other"), work=Path("w")))
         own = {variable.path: variable for variable in model.trainable_variables}
         for path in own.keys() - new:
             np.testing.assert_array_equal(own[path].numpy(), theirs[path])
@@ -38,6 +39,19 @@ def taken(monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_the_same_kind_takes_all(taken, name):
     assert taken(MODELS[name], MODELS[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kinds"),
+    [
+        ("dtmt", "transformer", "kind dtmt, fit this one of kind transformer"),
+        ("deep rnn", "dtmt", "kind deep_rnn, fit this one of kind dtmt"),
+        ("recurrence", "deep lau", "kind transformer, fit this one of kind deep_lau"),
+    ],
+)
+def test_embeddings_alone_are_no_beginning(taken, one, other, kinds):
+    with pytest.raises(UserError, match=f"Only embeddings of other, a model of {kinds}. Train"):
+        taken(MODELS[one], MODELS[other])
 
 
 def test_recurrence_and_what_reads_it_is_new_beside_a_transformer(taken):
