@@ -41,7 +41,10 @@ class FilteredText(PreparedText):
         dropped: Number of training pairs by the filter that drops them.
 
     Raises:
-        UserError: If no pair of a split is left; or see `filters.judge`.
+        UserError: If no training pair is left; or see `filters.judge`.
+
+    Side effects:
+        Warns of another split of which no pair is left; there is none then.
     """
 
     def __init__(
@@ -56,13 +59,18 @@ class FilteredText(PreparedText):
         self._rows = {
             split: np.flatnonzero(part == KEPT) for split, part in zip(splits, parts, strict=True)
         }
-        for split, rows in self._rows.items():
-            if not len(rows):
-                what = "training" if split == TRAIN else f"held-out {split}"
-                raise UserError(
-                    f"data.filters drops all {text.sizes[split]:,} {what} pairs. Set fewer "
-                    "filters, or name other files."
-                )
+        emptied = {split for split, rows in self._rows.items() if not len(rows)}
+        advice = "Set fewer filters, or name other files."
+        if TRAIN in emptied:
+            raise UserError(
+                f"data.filters drops all {text.sizes[TRAIN]:,} training pairs. {advice}"
+            )
+        for split in emptied:  # of few pairs; training goes on without
+            logger.warning(
+                "data.filters drops all %s held-out %s pairs: there is no %s split. %s",
+                *(f"{text.sizes[split]:,}", split, split, advice),
+            )
+            del self._rows[split]
         reasons = parts[0]
         counts = np.bincount(reasons, minlength=1 + len(data.filters)).tolist()
         self.dropped = dict(zip(data.filters, counts[1:], strict=True))
@@ -74,6 +82,8 @@ class FilteredText(PreparedText):
             facts = dataclasses.replace(facts, fingerprint=kept.hexdigest()[:16])
         super().__init__(text.builder, text.languages, text.names, facts)
         self.sizes |= {split: len(rows) for split, rows in self._rows.items()}
+        for split in emptied:
+            del self.sizes[split]
         self._text = text
 
     def stream(
