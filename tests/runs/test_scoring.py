@@ -54,7 +54,7 @@ def test_a_run_is_scored_on_all_tests_or_else_on_validation(corpus, settings, sp
 
 
 def test_a_split_that_is_not_there_is_refused_with_those_that_are(corpus):
-    with pytest.raises(UserError, match="no test split, but train, validation, news"):
+    with pytest.raises(UserError, match="no test split. .*: train, validation, news"):
         evaluate(run_of("custom", corpus, *CORPUS, *VALIDATION, "data.extra_tests=news"), "test")
 
 
