@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,7 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     experiment, record = run.experiment, run.read("experiment.json")
     trained = [member.newest() for member in run.members or [run]]
     scores = run.read("scores.json")
+    older = _older(scores)
     seconds, tokens = (
         sum(getattr(each, name) for each in trained) for name in ("seconds", "tokens")
     )
@@ -123,11 +125,32 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
         f"{experiment.task} / {run.folder.resolve().name}",
         facts,
         [] if run.members else trained[0].history,
-        [_split(run, name, found) for name, found in scores.items()],
+        [
+            dataclasses.replace(_split(run, name, found), is_older=name in older)
+            for name, found in scores.items()
+        ],
         format_findings(run.corpus.findings).splitlines(),
         settings,
         drawn,
     )
+
+
+def _older(scores: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Returns the splits that other weights translated than those of the newest scores.
+
+    The newest are those after most updates; of equally many, those that were written last.
+    """
+    last = max([*scores.values()][::-1], key=_updates, default={})
+    known = [name for name in ("weights_sha256", "checkpoint_steps") if name in last]
+    return {
+        split
+        for split, found in scores.items()
+        if any(found.get(name, last[name]) != last[name] for name in known)
+    }
+
+
+def _updates(scores: Mapping[str, Any]) -> int:
+    return int(scores.get("training", {}).get("updates", 0))
 
 
 def _split(run: Run, name: str, scores: Any) -> SplitFacts:

@@ -56,6 +56,7 @@ class SplitFacts:
         tokenize: Name of the sacreBLEU tokenizer.
         lowercase: Whether case is ignored.
         source_language: Its code; without one, words stand between blanks.
+        is_older: Whether other weights translated it than those of the newest scores.
     """
 
     name: str
@@ -66,6 +67,7 @@ class SplitFacts:
     tokenize: str = "13a"
     lowercase: bool = False
     source_language: str = ""
+    is_older: bool = False
 
     @functools.cached_property
     def counts(self) -> Counts:
@@ -106,7 +108,7 @@ def page(run: RunFacts) -> str:
     if run.history:
         parts += ["<h2>Learning curve</h2>", svg(curve(run.history))]
     for split in run.splits:
-        if split.translations:
+        if split.translations and not split.is_older:
             parts += [f"<h2>{escape(split.name)}: BLEU by length</h2>", svg(lengths(split))]
             parts += _extremes(split)
     if run.attention:
@@ -245,6 +247,11 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
         )
     head = ["split", "weights after updates", *METRICS.values(), "sentences", "signature of BLEU"]
     note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
+    if older := [split.name for split in splits if split.is_older]:
+        note += (
+            f" Not of the newest weights, and shown no further: {escape(', '.join(older))}; dtmt "
+            "evaluate scores anew."
+        )
     return table(head, rows) + f'<p class="note">{note}</p>'
 
 

@@ -180,6 +180,7 @@ def _evaluate(run: Run, split: str) -> Scores:
         name: result
         for name, result in run.read("scores.json").items()
         if result.get("vocabulary", fingerprint) == fingerprint  # else they are another run's
+        and name != split  # what is scored last stands last
     }
     results[split] = {
         **dataclasses.asdict(scores),

@@ -42,6 +42,32 @@ def test_scores_without_their_translations_are_told_without_intervals(stopped):
     assert "12.34" in text and "worst sentences" not in text
 
 
+def test_sentences_of_earlier_weights_are_left_out(stopped):
+    def scores(updates, **known):
+        facts = {"bleu": 12.34, "num_sentences": 2, "bleu_signature": "s", **known}
+        return facts | {"training": {"updates": updates}}
+
+    found = {
+        "test": scores(300, weights_sha256="new", checkpoint_steps=[300]),
+        "validation": scores(200, weights_sha256="old", checkpoint_steps=[200]),
+        "train": scores(300, checkpoint_steps=[300]),
+    }
+    assert report._older({}) == set() and report._older(found) == {"validation"}
+    again = found | {"last": scores(300, weights_sha256="mean", checkpoint_steps=[200, 300])}
+    assert report._older(again) == {"test", "validation", "train"}
+    sources, _ = stopped.corpus.lines("validation")
+    (stopped.work / "validation.txt").write_text("a line\n" * len(sources))
+    pages = []
+    for kept in found, {"validation": found["validation"]}:
+        (stopped.work / "scores.json").write_text(json.dumps(kept))
+        pages.append(report.write_report(stopped).read_text("utf-8"))
+    told = "Not of the newest weights, and shown no further: validation;"
+    assert [("validation: worst sentences" in page, told in page) for page in pages] == [
+        (False, True),
+        (True, False),
+    ]
+
+
 def test_a_page_does_not_take_the_place_of_another_file(stopped):
     path = stopped.work / "experiment.json"
     before = path.read_bytes()

@@ -1,5 +1,6 @@
 """What a run is scored on, and how, without training it."""
 
+import json
 from types import SimpleNamespace
 
 import keras
@@ -175,6 +176,7 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     assert evaluate(run, "test").chrf == pytest.approx(100)
     assert sorted(asked) == ["word 10", "word 11", "word 8", "word 9"]
     before = run.read("scores.json")["test"]
+    (run.work / "scores.json").write_text(json.dumps({"test": before, "other": before}))
     stop = True
     with pytest.raises(KeyboardInterrupt):
         evaluate(run, "test")
@@ -183,7 +185,9 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     stop = False
     evaluate(run, "test")
     assert len(asked) == 12
-    after = run.read("scores.json")["test"]
+    scores = run.read("scores.json")
+    after = scores["test"]
+    assert [*scores] == ["other", "test"]  # what is scored last stands last
     assert before["weights_sha256"] != after["weights_sha256"] == made_of(answers)["weights_sha256"]
 
 
