@@ -40,7 +40,7 @@ def subwords_of(run: Run) -> Vocabulary:
         _make(run)
     found = Vocabulary.load(run.work)
     former = run.former_settings()
-    if begins:
+    if begins or not former:  # damaged: it is written anew
         _note_sizes(run, found)
     elif "init_from" in former:  # by then the settings said how many sub-words the other run has
         sizes = {name: former["settings"]["data"][name] for name in SIZES}

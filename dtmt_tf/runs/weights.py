@@ -146,8 +146,9 @@ def check_beginning(run: Run) -> None:
     source = run.init_from
     if not source:
         return
-    began = run.former_settings().get("init_from")
-    if run.checkpoints.steps() and began != run.beginning():
+    former = run.former_settings()  # none: damaged, and written anew
+    began = former.get("init_from")
+    if former and run.checkpoints.steps() and began != run.beginning():
         raise UserError(
             f"{run.folder} has begun with {began['run'] if began else 'fresh weights'}, not with "
             f"{source.folder}. To go on with it, leave out --init-from. Or give this run another "

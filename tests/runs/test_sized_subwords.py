@@ -8,8 +8,10 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run
+from dtmt_tf.runs.weights import check_beginning
 from dtmt_tf.sizing import SIZED
 from dtmt_tf.tasks import TASKS
+from tests.training.test_checkpoint import checkpoint
 
 EACH = "data.joint_vocabulary=false"
 
@@ -57,6 +59,28 @@ def test_subwords_that_are_there_are_taken_and_said_to_be_as_many(run_of, monkey
     again = run_of()
     assert again.vocabulary.fingerprint == found.fingerprint
     assert again.settings() == first.settings()
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["with another", "by itself"])
+def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of, begins):
+    other = run_of(name="other") if begins else None
+    sizes = (30, 30) if begins else (430, 430)
+
+    def opened():
+        run = run_of(sizes=sizes)
+        run.init_from = other
+        return run
+
+    first = opened()
+    first.write_settings()
+    first.checkpoints.save(checkpoint(10))
+    (first.work / "experiment.json").write_text("{")
+    again = opened()
+    check_beginning(again)
+    assert again.vocabulary.fingerprint == first.vocabulary.fingerprint
+    assert again.settings() == first.settings()
+    again.write_settings()
+    assert again.read("experiment.json").get("init_from") == first.beginning()
 
 
 def test_a_size_that_the_user_set_is_refused_with_the_most_that_there_are(run_of):
