@@ -12,7 +12,7 @@ import numpy as np
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import CUTTING, to_dict
 from dtmt_tf.languages import are_opposite
-from dtmt_tf.models import Ensemble, TranslationModel
+from dtmt_tf.models import MODELS, Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
 from dtmt_tf.settings import as_override
@@ -136,17 +136,23 @@ def check_beginning(run: Run) -> None:
     """Checks that a run did not begin with other weights than those of its `init_from`.
 
     Raises:
-        UserError: If it did, or its folder holds an ensemble.
+        UserError: If it did, or its folder holds an ensemble or a model of another kind.
     """
-    if "members" in run.former_settings():
+    former = run.former_settings()  # none: damaged, and written anew
+    if "members" in former:
         raise UserError(
             f"{run.folder} holds an ensemble. Give this run another --name, or put it in the "
             "ensemble's place with --restart."
         )
+    name, ours = former.get("settings", {}).get("model_name"), run.experiment
+    if run.checkpoints.steps() and type(MODELS.get(name, ours.model)) is not type(ours.model):
+        raise UserError(
+            f"{run.folder} holds a run of --model {name}; {ours.model_name} is another kind of "
+            "model. Give this run another --name, or start over with --restart."
+        )
     source = run.init_from
     if not source:
         return
-    former = run.former_settings()  # none: damaged, and written anew
     began = former.get("init_from")
     if former and run.checkpoints.steps() and began != run.beginning():
         raise UserError(

@@ -274,6 +274,16 @@ def test_a_training_does_not_take_over_an_ensemble(source):
         Session(run, make_strategy(False, ["CPU:0"])).train()
 
 
+def test_a_training_does_not_go_on_with_another_kind_of_model(source):
+    run = Run.open(source.folder, source.data_dir, source.cache_dir)
+    check_beginning(run)
+    other = {"model_name": "transformer_base", "model": MODELS["transformer_base"]}
+    run.experiment = dataclasses.replace(run.experiment, **other)
+    told = "holds a run of --model dtmt_tiny; transformer_base is another kind of model. Give"
+    with pytest.raises(UserError, match=told):
+        Session(run, make_strategy(False, ["CPU:0"])).train()
+
+
 def test_what_finds_no_place_is_told(source, caplog):
     deeper = beginner(source, "narrow", "model.decoder_depth=0")
     take_weights(deeper.build_model(), source)
