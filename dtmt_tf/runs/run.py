@@ -320,8 +320,9 @@ class Run:
 
     def former_settings(self) -> dict[str, Any]:
         """Returns what `experiment.json` holds; nothing if it is damaged, as it is written anew."""
+        path = self.work / "experiment.json"
         try:
-            return self.read("experiment.json")
+            return read_settings(path) if path.exists() else {}
         except UserError:
             return {}
 

@@ -61,8 +61,9 @@ def test_subwords_that_are_there_are_taken_and_said_to_be_as_many(run_of, monkey
     assert again.settings() == first.settings()
 
 
+@pytest.mark.parametrize("damaged", ["{", '{"settings": 5}'])
 @pytest.mark.parametrize("begins", [True, False], ids=["with another", "by itself"])
-def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of, begins):
+def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of, begins, damaged):
     other = run_of(name="other") if begins else None
     sizes = (30, 30) if begins else (430, 430)
 
@@ -74,7 +75,7 @@ def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of,
     first = opened()
     first.write_settings()
     first.checkpoints.save(checkpoint(10))
-    (first.work / "experiment.json").write_text("{")
+    (first.work / "experiment.json").write_text(damaged)
     again = opened()
     check_beginning(again)
     assert again.vocabulary.fingerprint == first.vocabulary.fingerprint

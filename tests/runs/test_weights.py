@@ -269,7 +269,8 @@ def test_a_training_does_not_take_over_an_ensemble(source):
     run = beginner(source, "both")
     run.init_from = None
     run.work.mkdir(parents=True)
-    (run.work / "experiment.json").write_text(json.dumps({"settings": {}, "members": ["a", "b"]}))
+    settled = {"settings": {"model_name": "dtmt_tiny"}, "origins": {}, "members": ["a", "b"]}
+    (run.work / "experiment.json").write_text(json.dumps(settled))
     with pytest.raises(UserError, match="both holds an ensemble. Give this run another --name"):
         Session(run, make_strategy(False, ["CPU:0"])).train()
 
