@@ -21,6 +21,7 @@ from pipelines.papers.paper import Paper
 
 logger = logging.getLogger(__name__)
 
+PRECISION = "training.precision"
 SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
 
 
@@ -102,9 +103,13 @@ def make_job(args: argparse.Namespace, row: str, seed: int, timed: bool = False)
     model, sizes = paper.model(args.preset, row)
     made_by = paper.rows[row].settings
     overrides = [*budget(paper, args.task, steps), *sizes, *args.set, *made_by]
-    experiment, origins = _resolve(args.task, model, [*overrides, f"training.seed={seed}"])
+    overrides += [f"training.seed={seed}"]
+    experiment, origins = _resolve(args.task, model, overrides)
     begun = f"from_{args.begin_with}-" if args.begin_with else ""
     name = f"{paper.prefix}{row}-{begun}{records.settings_hash(experiment)}-seed{seed}"
+    if args.precision:  # that of a processor, not of a row: its name and series stay
+        overrides += [f"{PRECISION}={args.precision}"]
+        experiment, origins = _resolve(args.task, model, overrides)
     return Job(row, seed, name, experiment, origins)
 
 

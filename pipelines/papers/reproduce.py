@@ -22,6 +22,7 @@ from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, pictures, records, report
 from pipelines.papers.jobs import (
+    PRECISION,
     Job,
     beginning,
     finished,
@@ -167,6 +168,9 @@ def _parser() -> Parser:
                         "and validations keep their share of them, warm-up stays")  # fmt: skip
     budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
                         help="trainings of each row (default: 1)")  # fmt: skip
+    budget.add_argument("--precision", choices=("float32", "bfloat16"),
+                        help="of products in training, as the processor has them; a row\n"
+                        "that was begun goes on (default: the task's)")  # fmt: skip
     common.add_set(budget, "change settings of all rows; what makes a row wins")
     folders = parser.add_argument_group("where")
     common.add_folders(folders)
@@ -251,6 +255,7 @@ def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any])
 def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:
     startup.start_tensorflow()
     from dtmt_tf.runs import Run, Session, unite
+    from dtmt_tf.training import Limits
 
     job = make_job(args, row, seed, timed=True)
     places = common.places(args)
@@ -264,7 +269,7 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
         run = unite([Run.open(each, *places, decoding) for each in trained], folder)
     elif this.weights_of:
         records.copy_run(finished(args, this.weights_of, seed), run)
-    elif code := Session(run).train().exit_code:
+    elif code := Session(run, limits=Limits(allow_changes=[PRECISION])).train().exit_code:
         return code
     record = records.make_record(run, row, shared)
     if args.contrast:

@@ -35,7 +35,7 @@ COUNTS = {  # Table 3: parameters in millions as printed, and exactly
 
 def arguments(task="multi30k_ende", preset="small", max_steps=3300, **others):
     given = {"paper": "dtmt", "task": task, "preset": preset, "max_steps": max_steps, "set": [],
-             "begin_with": ""}  # fmt: skip
+             "begin_with": "", "precision": None}  # fmt: skip
     return argparse.Namespace(**(given | others))
 
 
@@ -174,6 +174,15 @@ def test_the_published_rows_are_known_whatever_the_task_recommends():
         assert job.experiment.training.label_smoothing == 0.1
     other = experiment("gru0", task="multi30k_ende_tok").training
     assert other.label_smoothing == TASKS["multi30k_ende_tok"].training.label_smoothing
+
+
+def test_the_precision_of_a_processor_makes_no_other_row():
+    row, here = (jobs.make_job(arguments(precision=kind), "lgru1", 1) for kind in (None, "float32"))
+    assert (here.name, here.origins["training.precision"]) == (row.name, "--set")
+    assert row.experiment.training.precision == "bfloat16"
+    training = dataclasses.replace(row.experiment.training, precision="float32")
+    assert here.experiment == dataclasses.replace(row.experiment, training=training)
+    assert jobs.series(arguments(precision="float32")) == jobs.series(arguments())
 
 
 def test_a_series_is_known_by_the_settings_its_rows_share():
