@@ -39,9 +39,9 @@ def tell(text: str, code: int) -> NoReturn:
     with contextlib.suppress(OSError):
         if sys.stdout and sys.stderr:
             sys.exit(write())
-    from dtmt_tf.commands import common  # only now: it takes longer than help
+    from dtmt_tf.commands import process  # only now: it takes longer than help
 
-    common.main(write)
+    process.main(write)
 
 
 def complete() -> None:
@@ -68,13 +68,13 @@ def run(name: str, arguments: Sequence[str]) -> NoReturn:
 def start(module: str, *arguments: Sequence[str]) -> NoReturn:
     """Runs `command` of a module with its arguments; ends the process."""
     try:
-        from dtmt_tf.commands import common
+        from dtmt_tf.commands import process
 
         command = importlib.import_module(module).command
     except ModuleNotFoundError as error:
         print(f"error: {missing(error)}", file=sys.stderr)
         sys.exit(2)
-    common.main(functools.partial(command, *arguments))
+    process.main(functools.partial(command, *arguments))
 
 
 def overview() -> str:

@@ -163,7 +163,7 @@ def read_set(path: Path, text: Sequence[Path] | None = None) -> list[Contrast]:
 def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list[Any]]]]:
     """Yields the models' names, and what scores pairs; one model is in memory at a time."""
     from dtmt_tf.decoding import score_pairs
-    from dtmt_tf.runs import Run, best_model, score_function
+    from dtmt_tf.runs import best_model, score_function
     from dtmt_tf.translator import Translator
 
     for folder in (args.saved_model or [])[1:]:  # else told after hours of scoring the first
@@ -178,14 +178,10 @@ def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list
         yield str(folder), scored
     if args.saved_model:
         return
-    folder = common.run_folder(args)
-    run = Run.open(folder, *common.places(args))
+    run = common.open_run(args)
     run.check_trained()
-    score = score_function(run, best_model(run)[0])
-    yield (
-        str(folder),
-        lambda pairs: score_pairs(pairs, score, batch_size=args.batch_size, progress=str(folder)),
-    )
+    name, score = str(run.folder), score_function(run, best_model(run)[0])
+    yield name, lambda pairs: score_pairs(pairs, score, args.batch_size, name)
 
 
 def _row(name: str, contrast: Contrast, scores: Any) -> list[str]:

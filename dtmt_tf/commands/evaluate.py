@@ -187,7 +187,7 @@ def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_scores
     from dtmt_tf.evaluation.comet import Comet, with_comet
-    from dtmt_tf.runs import Run, check_split, evaluate
+    from dtmt_tf.runs import check_split, evaluate
 
     if args.page or args.sources:
         raise UserError("--page and --sources go with --references and --hypotheses.")
@@ -199,8 +199,7 @@ def _splits(args: argparse.Namespace) -> Any:
     if folders := [split for split in args.split if os.sep in split]:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
     lines.check_outputs((), {"--json": args.json})
-    folder = common.run_folder(args)
-    run = Run.open(folder, *common.places(args), args.set)
+    run = common.open_run(args, args.set)
     comet = Comet(args.comet) if args.comet else None  # before hours of translating
     for split in args.split:
         check_split(run, split)
@@ -215,7 +214,7 @@ def _splits(args: argparse.Namespace) -> Any:
             found[-1] = with_comet(found[-1], comet, sources, translations, references)
         print(format_scores(found[-1]))
         print(f"\nTranslations: {run.work / (split + '.txt')}")
-    return _together([*dict.fromkeys(args.split)], [str(folder)], found)
+    return _together([*dict.fromkeys(args.split)], [str(run.folder)], found)
 
 
 def _check_files(args: argparse.Namespace) -> None:

@@ -50,8 +50,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         args.set = [*args.set, f"export.quantize={args.quantize}"]
     startup.start_tensorflow()
 
-    from dtmt_tf.runs import Run, publish
+    from dtmt_tf.runs import publish
 
-    run = Run.open(common.run_folder(args), *common.places(args), args.set)
-    print(f"Exported to {publish(run, args.min_bleu, args.force)}")
+    print(f"Exported to {publish(common.open_run(args, args.set), args.min_bleu, args.force)}")
     return 0

@@ -41,11 +41,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.output and args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")
-    folder = common.run_folder(args)
     startup.start_tensorflow()
-    from dtmt_tf.runs import Run
-
-    run = Run.open(folder, *common.places(args))
+    run = common.open_run(args)
     print(write_report(run, args.output, attention(run)))
     return 0
 

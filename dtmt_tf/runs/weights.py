@@ -194,7 +194,8 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
             f"No weight of {source.folder} has name and shape of one of this model. Its settings: "
             f"{source.work / 'experiment.json'}"
         )
-    kinds = [next(iter(paths)).partition("/")[0] for paths in (weights, new or weights)]
+    firsts = next(iter(weights)), model.trainable_variables[0].path
+    kinds = [path.partition("/")[0] for path in firsts]
     if kinds[0] != kinds[1] and all(name.startswith(EMBEDDINGS) for name in taken):
         raise UserError(
             f"Only embeddings of {source.folder}, a model of kind {kinds[0]}, fit this one of "
@@ -207,11 +208,26 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
         len(taken) + len(new),
         source.folder,
         ", ".join(map(str, steps)),
-        ", ".join(new) or "none",
+        _by_layer(map(_without_kind, new), taken) or "none",
     )
     if left := sorted(theirs.keys() - taken):
-        logger.warning("Not taken, as no weight here has name and shape: %s", ", ".join(left))
+        logger.warning(
+            "Not taken, as no weight here has name and shape: %s", _by_layer(left, taken)
+        )
     return new
+
+
+def _by_layer(names: Iterable[str], others: Iterable[str]) -> str:
+    """Returns weights by name, all those of a layer that has none of the others by the layer's."""
+    layers: dict[str, list[str]] = {}
+    for name in names:
+        above = [name[: k + 1] for k, letter in enumerate(name) if letter == "/"]
+        whole = (layer for layer in above if not any(other.startswith(layer) for other in others))
+        layers.setdefault(next(whole, name), []).append(name)
+    return ", ".join(
+        f"{layer[:-1]} ({len(inside)} weights)" if len(inside) > 1 else inside[0]
+        for layer, inside in layers.items()
+    )
 
 
 def _without_kind(path: str) -> str:

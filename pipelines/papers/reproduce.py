@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, process
 from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
@@ -249,7 +249,7 @@ def _in_process(function: Any) -> int:
 def _work(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> None:
     """Trains, scores and records a row; ends the process."""
     os.setpgrp()
-    common.main(functools.partial(_train, args, row, seed, shared))
+    process.main(functools.partial(_train, args, row, seed, shared))
 
 
 def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]) -> int:

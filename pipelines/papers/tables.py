@@ -13,6 +13,7 @@ import numpy as np
 from dtmt_tf.evaluation.sentences import Counts, paired_bootstrap
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
+from pipelines.papers.jobs import PRECISION
 from pipelines.papers.paper import Table
 from pipelines.papers.records import Record
 from pipelines.papers.shown import COMPARED, HEADLINE
@@ -102,7 +103,19 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
             for row, (label, paper) in table.rows.items() if row not in there
         ]  # fmt: skip
     comparisons = [_comparisons(table, records.by_row(runs)) for runs in by_series(group)]
-    return "\n\n".join(filter(None, (markdown(head, lines), *comparisons)))
+    precisions = _precisions(table, group)
+    return "\n\n".join(filter(None, (markdown(head, lines), precisions, *comparisons)))
+
+
+def _precisions(table: Table, group: Sequence[Record]) -> str:
+    """Returns which results `--precision` trained in other products than their task's."""
+    kinds: dict[str, list[str]] = {}
+    for record in group:
+        kind = record["changed_settings"].get(PRECISION)
+        if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
+            label = table.rows[record["row"]][0]
+            kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
+    return " ".join(f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items())
 
 
 def _printed(value: float | None) -> str:

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dtmt_tf import cli, startup  # noqa: F401 - sets what has to be before Keras is imported
-from dtmt_tf.commands import common, ensemble, evaluate, export, prepare, train, translate
+from dtmt_tf.commands import ensemble, evaluate, export, prepare, process, train, translate
 from dtmt_tf.data.beam import write_shards  # noqa: F401 - all that commands import, once
 from dtmt_tf.runs import Session  # noqa: F401
 from dtmt_tf.training import OUT_OF_TIME, CheckpointFolder, summaries
@@ -190,7 +190,7 @@ def run_it(name: str, folder: Path) -> NoReturn:
         tf.config.run_functions_eagerly(True)
     train.finish = lambda *_: None  # type: ignore[assignment]
     summaries.attention_image = picture
-    common.main(lambda: command.command(command.arguments))
+    process.main(lambda: command.command(command.arguments))
 
 
 def ended(name: str, folder: Path, fault: Fault | None = None) -> Ended:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, train
+from dtmt_tf.commands import process, train
 from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep, summaries
 from tests.end_to_end.conftest import ROOT, picture
 from tests.end_to_end.conftest import numbers as sentences
@@ -174,7 +174,7 @@ def _be_the_command(arguments: list[str], output: Path, cache: Path, end: End | 
             _prepare(end)
         train.finish = lambda *_: None  # type: ignore[assignment]
         summaries.attention_image = picture
-        common.main(lambda: train.command(arguments))
+        process.main(lambda: train.command(arguments))
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else 1
     finally:

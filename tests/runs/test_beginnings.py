@@ -54,11 +54,14 @@ def test_embeddings_alone_are_no_beginning(taken, one, other, kinds):
         taken(MODELS[one], MODELS[other])
 
 
-def test_recurrence_and_what_reads_it_is_new_beside_a_transformer(taken):
+def test_recurrence_and_what_reads_it_is_new_beside_a_transformer(taken, caplog):
+    caplog.set_level("INFO")
     new = taken(MODELS["transformer"], MODELS["recurrence"])
     fusions = [path for path in new if path.startswith("decoder/layer_1/fusion/")]
     recurrent = [path for path in new if path.startswith("recurrence/")]
     assert len(fusions) == 8 and len(recurrent) == 15 and len(new) == 8 + 15
+    told = "New are: decoder/layer_1/fusion (8 weights), recurrence (15 weights)\n"
+    assert told in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, process
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,4 +102,4 @@ def command() -> int:
 
 
 if __name__ == "__main__":
-    common.main(command)
+    process.main(command)
