@@ -134,6 +134,7 @@ class _Incoming:
         self._stream = stream
         self._lines: deque[bytes] = deque()
         self._parts: list[bytes] = []  # of a line that has no end yet
+        self._number = 1  # of that line
         self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -160,10 +161,15 @@ class _Incoming:
             return True
 
     def _read(self) -> None:
+        from dtmt_tf.data.lines import MAX_LINE_BYTES, too_long
+
         self._readable()  # else a pipe that never blocks reads as if it had ended
         piece = self._stream.read1(PIECE)  # type: ignore[attr-defined]
         first, *others = piece.split(b"\n")
         self._parts.append(first)
+        if sum(map(len, self._parts)) > MAX_LINE_BYTES:
+            raise too_long(STANDARD_INPUT, self._number)
+        self._number += len(others)
         for part in others:
             self._lines.append(b"".join(self._parts).removesuffix(b"\r"))
             self._parts = [part]

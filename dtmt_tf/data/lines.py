@@ -53,7 +53,7 @@ def ended_lines(path: Path | str) -> Iterator[bytes]:
                 if not line:
                     return
                 if len(without_end(line)) > MAX_LINE_BYTES:
-                    raise _too_long(path, number)
+                    raise too_long(path, number)
                 yield line
         except _DAMAGED as error:
             raise _damaged(path, error) from error
@@ -89,7 +89,8 @@ def _damaged(path: Path | str, error: Exception) -> UserError:
     return UserError(f"{path} is damaged: {error}. Fetch or pack it again.")
 
 
-def _too_long(path: Path | str, number: int) -> UserError:
+def too_long(path: Path | str, number: int) -> UserError:
+    """Returns the error of a line, counted from 1, of more than 1 MiB."""
     return UserError(
         f"{path}:{number}: the line has more than {MAX_LINE_BYTES:,} bytes. Sentences belong on "
         "lines of their own."
@@ -127,7 +128,7 @@ def facts_of(path: Path, suffix: str | None = None) -> FileFacts:
                 first = block.find(b"\n")
                 unfinished += len(block) if first < 0 else first
                 if unfinished > MAX_LINE_BYTES + 1:  # a \r may follow
-                    raise _too_long(path, num_lines + 1)
+                    raise too_long(path, num_lines + 1)
                 if first >= 0:
                     unfinished = len(block) - block.rfind(b"\n") - 1
                 num_lines += block.count(b"\n")

@@ -66,6 +66,14 @@ def test_bytes_that_are_no_text_are_refused_with_their_line_or_replaced(read, co
     assert any("\ufffd" in line for line in read(content, replace=True))
 
 
+@pytest.mark.parametrize("end", [b"", b"\nmore\n"])
+def test_a_line_of_more_than_a_mebibyte_is_refused(read, end):
+    longest = b"one\n\n" + b"x" * (1 << 20)
+    assert len(read(longest + end)[2]) == 1 << 20
+    with pytest.raises(UserError, match=":3: the line has more than 1,048,576 bytes"):
+        read(longest + b"x" + end)
+
+
 def test_standard_input_that_is_closed_is_told(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="Standard input is closed"):
