@@ -11,6 +11,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.terminal import bar_columns
 
 FAILURES = (OSError, http.client.HTTPException, ValueError)  # what fetching can end in
 
@@ -35,7 +36,9 @@ def fetch(url: str, path: Path) -> str:
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
         size = response.headers.get("Content-Length")
         total = int(size) if size else None
-        with tqdm(total=total, desc=path.stem, unit="B", unit_scale=True) as progress:
+        with tqdm(
+            total=total, desc=path.stem, unit="B", unit_scale=True, ncols=bar_columns()
+        ) as progress:
             while block := response.read(_BLOCK_BYTES):
                 out.write(block)
                 digest.update(block)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TextIO
+from collections.abc import Iterable, Iterator
+from typing import TextIO, TypeVar
 
 from tqdm import tqdm
+
+T = TypeVar("T")
 
 WIDEST = 80  # columns
 OF_A_LOG = 20.0  # seconds from the beginning to its first line, and from line to line
@@ -48,3 +51,11 @@ def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
         delay=0 if terminal else OF_A_LOG,
         mininterval=0.2 if terminal else OF_A_LOG,
     )
+
+
+def counted(items: Iterable[T], total: int, text: str) -> Iterator[T]:
+    """Yields items, one for each line of a text, and shows how many; see `line_bar`."""
+    with line_bar(total, text) as bar:
+        for item in items:
+            yield item
+            bar.update()

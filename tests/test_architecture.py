@@ -26,7 +26,7 @@ ALLOWED = {
     "folders": {"errors", "files"},
     "resumable_lines": {"errors", "files"},
     "refusals": {"errors"},
-    "fetch": {"errors"},
+    "fetch": {"errors", "terminal"},
     "pretrained": {"errors", "fetch", "files", "folders"},
     "quiet": set(),
     "machine": set(),

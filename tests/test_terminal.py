@@ -54,6 +54,14 @@ def test_a_log_gets_a_line_of_what_takes_long_alone(monkeypatch):
             assert ("translate:  50%" in sys.stderr.getvalue()) == expected
 
 
+def test_what_is_counted_is_given_in_turn(monkeypatch):
+    monkeypatch.setattr(terminal, "OF_A_LOG", 0.0)
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    pairs = terminal.counted(iter("abc"), 3, "filtering")
+    assert next(pairs) == "a" and list(pairs) == ["b", "c"]
+    assert "filtering: 100%" in sys.stderr.getvalue() and "3/3" in sys.stderr.getvalue()
+
+
 def words(line):
     return shlex.split(line.replace("\\\n", ""))  # a shell joins lines so
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import math
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 from dtmt_tf import caller, startup
 from dtmt_tf.commands import common, own_text, report
 from dtmt_tf.commands.next_steps import next_steps
+from dtmt_tf.commands.parser import Parser
 
 if TYPE_CHECKING:
+    from dtmt_tf.experiment import Experiment
     from dtmt_tf.runs import Run
 
 logger = logging.getLogger(__name__)
@@ -22,6 +25,59 @@ logger = logging.getLogger(__name__)
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Parses, resolves, trains."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    common.check_range(args, "max_seconds", 0, math.inf)
+    if args.plan_for and args.plan is None:
+        parser.error("--plan-for goes with --plan")
+
+    from dtmt_tf.experiment import presets, show
+    from dtmt_tf.tasks import TASKS, own_task
+
+    if args.list_tasks:
+        for task in TASKS.values():
+            print(f"{task.name:<18} {task.description}")
+        return 0
+    is_own = own_text.is_named(args)
+    multiworker = startup.is_multiworker(args.strategy)
+    if args.plan is not None:
+        print("TensorFlow starts.", file=sys.stderr, flush=True)
+    startup.start_tensorflow(args.devices, multiworker=multiworker)
+    from dtmt_tf.models import MODELS
+
+    if args.list_models:
+        print(presets(MODELS))
+        return 0
+    experiment, origins = (own_text if is_own else common).experiment(args)
+    if args.show_config:
+        print(show(experiment, origins))
+        return 0
+    if better := own_task(experiment.task, experiment.model_name):
+        logger.warning(
+            "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
+            *(better, experiment.model_name, experiment.task, TASKS[experiment.task].model),
+        )
+    if sized := own_text.table(experiment, origins):
+        logger.info("Sized from the text; --set changes any of it:\n%s", sized)
+
+    replicas = startup.replicas(args.devices, multiworker)
+    if args.dry_run:
+        from dtmt_tf.planning.dry_run import dry_run
+
+        print(dry_run(experiment, replicas))
+        return 0
+    if args.plan is not None:
+        from dtmt_tf.planning.measuring import plan
+
+        for text in plan(experiment, args.plan, args.plan_for, replicas):
+            print(text + "\n", flush=True)
+        return 0
+    if is_own:
+        own_text.check_same(args, experiment)
+    return _train(args, experiment, origins, multiworker)
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt train",
         "Train a translation model, score it on its tests and export it as a SavedModel. "
@@ -102,55 +158,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list-tasks", action="store_true", help="print the tasks and stop")
     parser.add_argument("--list-models", action="store_true", help="print the models and stop")
-    args = parser.parse_args(arguments)
-    common.check_range(args, "max_seconds", 0, math.inf)
-    if args.plan_for and args.plan is None:
-        parser.error("--plan-for goes with --plan")
+    return parser
 
-    from dtmt_tf.experiment import presets, show
-    from dtmt_tf.tasks import TASKS, own_task
 
-    if args.list_tasks:
-        for task in TASKS.values():
-            print(f"{task.name:<18} {task.description}")
-        return 0
-    is_own = own_text.is_named(args)
-    multiworker = startup.is_multiworker(args.strategy)
-    if args.plan is not None:
-        print("TensorFlow starts.", file=sys.stderr, flush=True)
-    startup.start_tensorflow(args.devices, multiworker=multiworker)
-    from dtmt_tf.models import MODELS
-
-    if args.list_models:
-        print(presets(MODELS))
-        return 0
-    experiment, origins = (own_text if is_own else common).experiment(args)
-    if args.show_config:
-        print(show(experiment, origins))
-        return 0
-    if better := own_task(experiment.task, experiment.model_name):
-        logger.warning(
-            "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
-            *(better, experiment.model_name, experiment.task, TASKS[experiment.task].model),
-        )
-    if sized := own_text.table(experiment, origins):
-        logger.info("Sized from the text; --set changes any of it:\n%s", sized)
-
-    replicas = startup.replicas(args.devices, multiworker)
-    if args.dry_run:
-        from dtmt_tf.planning.dry_run import dry_run
-
-        print(dry_run(experiment, replicas))
-        return 0
-    if args.plan is not None:
-        from dtmt_tf.planning.measuring import plan
-
-        for text in plan(experiment, args.plan, args.plan_for, replicas):
-            print(text + "\n", flush=True)
-        return 0
-    if is_own:
-        own_text.check_same(args, experiment)
-
+def _train(
+    args: argparse.Namespace, experiment: Experiment, origins: dict[str, str], multiworker: bool
+) -> int:
+    """Trains, or goes on, then scores and exports; returns the exit code."""
     from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, Session
     from dtmt_tf.runs.session import GONE

@@ -17,7 +17,6 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.checksums import UrlInfo, get_all_url_infos
 from tensorflow_datasets.core.download.resource import get_dl_fname
 from tensorflow_datasets.translate.wmt import DATASET_MAP, WmtTranslate
-from tqdm import tqdm
 
 from dtmt_tf.data.check import TRAIN, check_pairs
 from dtmt_tf.data.parallel_text import Facts, PreparedText, fingerprint, preparing
@@ -25,6 +24,7 @@ from dtmt_tf.data.request import Request
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.folders import locked
+from dtmt_tf.terminal import counted
 
 logger = logging.getLogger(__name__)
 
@@ -168,5 +168,5 @@ def _fingerprint(text: PreparedText) -> str:
 
 def _sides(text: PreparedText, split: str) -> tuple[Iterator[str], Iterator[str]]:
     """Returns source and target of a split, each read for itself."""
-    pairs = tqdm(text.stream(split), f"reading {split}", text.sizes[split], disable=None)
+    pairs = counted(text.stream(split), text.sizes[split], f"reading {split}")
     return (source for source, _ in pairs), (target for _, target in text.stream(split))

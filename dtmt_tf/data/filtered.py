@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.data import filters
@@ -20,6 +19,7 @@ from dtmt_tf.data.parallel_text import PreparedText
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.folders import locked
+from dtmt_tf.terminal import counted
 
 logger = logging.getLogger(__name__)
 
@@ -132,8 +132,7 @@ def _reasons(
         except (FileNotFoundError, ValueError, EOFError):  # not there, or damaged
             pass
         logger.info("Filtering the %s pairs by %s", " and ".join(splits), ", ".join(data.filters))
-        pairs = itertools.chain.from_iterable(map(text.stream, splits))
-        pairs = tqdm(pairs, "filtering", size, disable=None)
+        pairs = counted(itertools.chain.from_iterable(map(text.stream, splits)), size, "filtering")
         reasons = np.full(size, KEPT, np.uint8)
         masks = filters.judge(pairs, data)
         for place, mask in reversed([*enumerate(masks.values(), start=1)]):

@@ -20,12 +20,12 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from tqdm import tqdm
 
 from dtmt_tf.data.check import Finding
 from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
 from dtmt_tf.folders import locked
+from dtmt_tf.terminal import counted
 
 PAIRS_PER_SHARD = 100_000  # TFDS holds one shard in memory while it writes
 PAIRS_AT_ONCE = 1000  # read together
@@ -99,7 +99,7 @@ class ParallelText(tfds.core.ShardBasedBuilder):
         shards: dict[str, list[Callable]] = {}
         for name, split in self.builder_config.pairs.items():
             # all shards take from one iterator, in turn
-            pairs = iter(tqdm(split.read(), f"preparing {name}", split.size, disable=None))
+            pairs = iter(counted(split.read(), split.size, f"preparing {name}"))
             shards[name] = [
                 functools.partial(self._examples, pairs, first)
                 for first in range(0, split.size, PAIRS_PER_SHARD)

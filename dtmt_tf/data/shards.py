@@ -20,13 +20,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
-from tqdm import tqdm
 
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import clear_leftovers, write_atomically
 from dtmt_tf.folders import locked
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import line_bar
 from dtmt_tf.text import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -170,8 +169,7 @@ def write_shards(preparation: Preparation, shards: Sequence[int]) -> None:
     """Writes shards one after the other, with a progress bar."""
     done = (preparation.num_shards - len(shards)) * PAIRS_PER_SHARD
     total = preparation.num_pairs
-    with tqdm(total=total, initial=min(done, total), desc="prepare", ncols=bar_columns(),
-              mininterval=0.5, unit="pair", unit_scale=True) as bar:  # fmt: skip
+    with line_bar(total, "prepare", min(done, total)) as bar:
         for shard in shards:
             end = min(bar.n + PAIRS_PER_SHARD, total)
 
