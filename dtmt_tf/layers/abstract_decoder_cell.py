@@ -5,8 +5,6 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from keras import ops
-
 from dtmt_tf.cells import AbstractRNNCell
 
 
@@ -44,19 +42,3 @@ class AbstractDecoderCell(AbstractRNNCell):
     def first_states(self, summary: Any) -> list[Any]:
         """Returns the states before the first word: each is the summary of the source, `[B, H]`."""
         return [summary for _ in self.hidden_sizes]
-
-    @staticmethod
-    def attend(attention: Any, query: Any, memory: list[Any]) -> tuple[Any, Any]:
-        """Attends with queries of K hypotheses of each sentence.
-
-        Args:
-            attention: A layer that takes queries and a memory.
-            query: `[B * K, H]`.
-            memory: The attention's, of B sentences.
-
-        Returns:
-            Contexts `[B * K, C]` and weights `[B * K, S]`, the mean over heads.
-        """
-        context, weights = attention(query, memory)  # [B * K, C], [B, N, K, S]
-        weights = ops.mean(weights, axis=1)
-        return context, ops.reshape(weights, (-1, ops.shape(weights)[-1]))

@@ -26,6 +26,22 @@ def query_and_keys(queries: Any, keys: Any) -> Any:
     return queries + ops.expand_dims(keys, 1)
 
 
+def attend(attention: Any, query: Any, memory: list[Any]) -> tuple[Any, Any]:
+    """Attends with queries of K hypotheses, or steps, of each sentence.
+
+    Args:
+        attention: A layer that takes queries and a memory.
+        query: `[B * K, H]`.
+        memory: The attention's, of B sentences.
+
+    Returns:
+        Contexts `[B * K, C]` and weights `[B * K, S]`, the mean over heads.
+    """
+    context, weights = attention(query, memory)  # [B * K, C], [B, N, K, S]
+    weights = ops.mean(weights, axis=1)
+    return context, ops.reshape(weights, (-1, ops.shape(weights)[-1]))
+
+
 class MultiHeadAdditiveAttention(keras.layers.Layer):
     """Additive attention with several heads over unprojected annotations.
 

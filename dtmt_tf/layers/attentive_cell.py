@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras import ops
-
 from dtmt_tf.cells import AbstractRNNCell, Step
 from dtmt_tf.layers.additive_attention import AdditiveAttention
+from dtmt_tf.layers.attention import attend
 
 
 class AttentiveCell(AbstractRNNCell):
@@ -52,7 +51,7 @@ class AttentiveCell(AbstractRNNCell):
     @property
     def memory_sizes(self) -> list[int]:
         """Sizes of the attention's memory, for each position."""
-        return [self.attention.units, self.attention.units, 1]
+        return self.attention.memory_sizes
 
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """Returns the attention's memory of annotations `[B, S, A]` with mask `[B, S]`."""
@@ -70,9 +69,7 @@ class AttentiveCell(AbstractRNNCell):
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:
         """Attends, then moves the state."""
         h, *memory = states
-        context, weights = self.attention(h, memory)
+        context, weights = attend(self.attention, h, memory)
         output, (h,), inner = self.cell.evaluate(self.cell.project(context), masks, [h])
-        # of one head, a row for each step of a sentence if all steps are evaluated at once
-        cut = ops.reshape(weights[:, 0], (-1, ops.shape(weights)[-1]))
-        inner = {**self.joined([inner]), "attention": cut}
+        inner = {**self.joined([inner]), "attention": weights}
         return Step(output, [h, *memory], inner)

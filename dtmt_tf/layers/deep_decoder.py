@@ -10,6 +10,7 @@ from keras import ops
 from dtmt_tf.cells import AbstractRNNCell, Step
 from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.additive_attention import AdditiveAttention
+from dtmt_tf.layers.attention import attend
 from dtmt_tf.layers.stack_connection import StackConnection
 
 
@@ -68,7 +69,7 @@ class DeepDecoderCell(AbstractDecoderCell):
     @property
     def memory_sizes(self) -> list[int]:
         """Sizes of the attention's memory, for each source position."""
-        return [self.attention.units, self.attention.units, 1]
+        return self.attention.memory_sizes
 
     def build(self, inputs_shape: Any) -> None:
         """Builds all parts."""
@@ -97,7 +98,7 @@ class DeepDecoderCell(AbstractDecoderCell):
         """One decode step; K hypotheses of a sentence share its memory."""
         y, memory = projected, states[len(self.cells) :]
         query = ops.concatenate([states[0], y], axis=-1)
-        context, weights = self.attend(self.attention, query, memory)
+        context, weights = attend(self.attention, query, memory)
         x, after, inner = ops.concatenate([context, y], axis=-1), [], []
         for k, (cell, mask) in enumerate(zip(self.cells, self.divide(masks), strict=True)):
             h, _, found = cell.evaluate(cell.project(x), mask, [states[k]])

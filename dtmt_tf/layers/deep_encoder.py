@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops
 
 from dtmt_tf.cells import AbstractRNNCell
 from dtmt_tf.layers.stack_connection import StackConnection
-from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.transition_rnn import EncoderRNN
 
 
 class DeepEncoder(keras.layers.Layer):
@@ -41,16 +40,7 @@ class DeepEncoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.levels = [
-            TransitionRNN(
-                cell,
-                go_backwards=k % 2 == 1,
-                return_sequences=True,
-                zero_output_for_mask=True,
-                name=cell.name,
-            )
-            for k, cell in enumerate(cells)
-        ]
+        self.levels = [EncoderRNN(cell, go_backwards=k % 2 == 1) for k, cell in enumerate(cells)]
         self.connections = list(connections)
 
     @property
@@ -76,7 +66,5 @@ class DeepEncoder(keras.layers.Layer):
         x = embedded
         for k, level in enumerate(self.levels):
             h = level(x, mask=mask, training=training, seeds=seeds)
-            if level.go_backwards:
-                h = ops.flip(h, axis=1)
             x = self.connections[k - 1](x, h) if k else h
         return x

@@ -9,15 +9,14 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells import AbstractRNNCell
-from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.transition_rnn import EncoderRNN
 
 
 class BidirectionalEncoder(keras.layers.Layer):
     """Annotates every source word with what precedes and what follows it.
 
-    `h_j = [forward_j ; backward_j]` (Meng and Zhang, 2019, *DTMT*, Encoder). The backward direction
-    reads each sentence from its own last word: padding comes first and leaves the zero state as it
-    is. Annotations of padded positions are zero.
+    `h_j = [forward_j ; backward_j]` (Meng and Zhang, 2019, *DTMT*, Encoder). Annotations
+    of padded positions are zero.
 
     Args:
         forward: Cell of the forward direction.
@@ -36,12 +35,11 @@ class BidirectionalEncoder(keras.layers.Layer):
 
     def __init__(self, forward: AbstractRNNCell, backward: AbstractRNNCell, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        options = {"return_sequences": True, "zero_output_for_mask": True}
-        self.forward = TransitionRNN(forward, name="forward", **options)
-        self.backward = TransitionRNN(backward, name="backward", go_backwards=True, **options)
+        self.forward = EncoderRNN(forward, name="forward")
+        self.backward = EncoderRNN(backward, name="backward", go_backwards=True)
 
     @property
-    def chains(self) -> list[TransitionRNN]:
+    def chains(self) -> list[EncoderRNN]:
         """Both directions."""
         return [self.forward, self.backward]
 
@@ -68,8 +66,8 @@ class BidirectionalEncoder(keras.layers.Layer):
         first: Sequence[Any] = (None, None),
     ) -> Any:
         """Runs both directions and puts their states side by side."""
-        forward, backward = (
+        states = [
             chain(embedded, initial_state=state, mask=mask, training=training, seeds=seeds)
             for chain, state in zip(self.chains, first, strict=True)
-        )
-        return ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1)
+        ]
+        return ops.concatenate(states, axis=-1)

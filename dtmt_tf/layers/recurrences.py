@@ -11,7 +11,7 @@ from keras import ops
 from dtmt_tf.cells import AbstractRNNCell
 from dtmt_tf.layers.attentive_cell import AttentiveCell
 from dtmt_tf.layers.encoder import BidirectionalEncoder
-from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.transition_rnn import EncoderRNN, TransitionRNN
 
 
 class WordRecurrence(keras.layers.Layer):
@@ -36,7 +36,7 @@ class WordRecurrence(keras.layers.Layer):
         self.directions = BidirectionalEncoder(*cells, name="directions")
 
     @property
-    def chains(self) -> list[TransitionRNN]:
+    def chains(self) -> list[EncoderRNN]:
         """Both directions."""
         return self.directions.chains
 

@@ -11,6 +11,7 @@ from keras import ops
 from dtmt_tf.cells import DeepTransitionCell, Step
 from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
 from dtmt_tf.layers.additive_attention import AdditiveAttention
+from dtmt_tf.layers.attention import attend
 
 
 class DecoderLevel(keras.layers.Layer):
@@ -164,7 +165,7 @@ class StackedDecoderCell(AbstractDecoderCell):
                 context = base_context
                 if level.attention is not None:
                     own = [annotations, next(keys), bias]
-                    context, weights = self.attend(level.attention, state, own)
+                    context, weights = attend(level.attention, state, own)
                     attended[f"{level.name}/attention"] = weights
                 state = move(level.second, level.second.project(context), state)
                 base_context = context if base_context is None else base_context

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.cells import AbstractRNNCell
-from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.transition_rnn import EncoderRNN
 
 
 class StackedEncoder(keras.layers.Layer):
@@ -20,8 +20,8 @@ class StackedEncoder(keras.layers.Layer):
         A <- A + RNN(A)   for each level above
 
     (Miceli Barone et al., 2017, Section 2.3.1.) The first stack begins left to right, the second
-    right to left; directions alternate from level to level. A level that reads from right to left
-    begins at each sentence's own last word. Annotations of padded positions are zero.
+    right to left; directions alternate from level to level. Annotations of padded positions are
+    zero.
 
     Args:
         forward: Cells of the first stack, bottom to top.
@@ -46,22 +46,14 @@ class StackedEncoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-
-        def level(cell: AbstractRNNCell, go_backwards: bool) -> TransitionRNN:
-            return TransitionRNN(
-                cell,
-                go_backwards=go_backwards,
-                return_sequences=True,
-                zero_output_for_mask=True,
-                name=cell.name,
-            )
-
-        self.forward = [level(cell, k % 2 == 1) for k, cell in enumerate(forward)]
-        self.backward = [level(cell, k % 2 == 0) for k, cell in enumerate(backward)]
-        self.above = [level(cell, False) for cell in above]
+        self.forward = [EncoderRNN(cell, go_backwards=k % 2 == 1) for k, cell in enumerate(forward)]
+        self.backward = [
+            EncoderRNN(cell, go_backwards=k % 2 == 0) for k, cell in enumerate(backward)
+        ]
+        self.above = [EncoderRNN(cell) for cell in above]
 
     @property
-    def levels(self) -> list[TransitionRNN]:
+    def levels(self) -> list[EncoderRNN]:
         """All RNNs."""
         return [*self.forward, *self.backward, *self.above]
 
@@ -87,20 +79,16 @@ class StackedEncoder(keras.layers.Layer):
 
     def call(self, embedded: Any, mask: Any, training: bool = False, seeds: Any = None) -> Any:
         """Runs both stacks, puts them side by side, runs the levels above."""
-
-        def run(level: TransitionRNN, x: Any) -> Any:
-            h = level(x, mask=mask, training=training, seeds=seeds)
-            return ops.flip(h, axis=1) if level.go_backwards else h
-
+        options = {"mask": mask, "training": training, "seeds": seeds}
         tops = []
         for stack in (self.forward, self.backward):
-            x = run(stack[0], embedded)
+            x = stack[0](embedded, **options)
             for level in stack[1:]:
-                x = run(level, x) + x
+                x = level(x, **options) + x
             tops.append(x)
         if self.forward[-1].go_backwards:
             tops.reverse()
         annotations = ops.concatenate(tops, axis=-1)
         for level in self.above:
-            annotations = run(level, annotations) + annotations
+            annotations = level(annotations, **options) + annotations
         return annotations

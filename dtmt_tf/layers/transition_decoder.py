@@ -8,7 +8,7 @@ from keras import ops
 
 from dtmt_tf.cells import DeepTransitionCell, Step
 from dtmt_tf.layers.abstract_decoder_cell import AbstractDecoderCell
-from dtmt_tf.layers.attention import MultiHeadAdditiveAttention
+from dtmt_tf.layers.attention import MultiHeadAdditiveAttention, attend
 
 
 class TransitionDecoderCell(AbstractDecoderCell):
@@ -95,7 +95,7 @@ class TransitionDecoderCell(AbstractDecoderCell):
         s, *memory = states
         query_masks, transition_masks = self.divide(masks)
         q, _, queried = self.query.evaluate(projected, query_masks, [s])
-        context, weights = self.attend(self.attention, q, memory)
+        context, weights = attend(self.attention, q, memory)
         context_projected = self.transition.project(context)
         s, _, moved = self.transition.evaluate(context_projected, transition_masks, [q])
         inner = {**self.joined([queried, moved]), "attention": weights}

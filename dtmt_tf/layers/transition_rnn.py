@@ -168,3 +168,38 @@ class TransitionRNN(keras.layers.RNN):
             name: ops.reshape(value, (batch, length, *ops.shape(value)[1:]))
             for name, value in inner.items()
         }
+
+
+class EncoderRNN(TransitionRNN):
+    """Reads a sentence in either direction; its states are in the order of the words.
+
+    From right to left it begins at each sentence's own last word: padding comes first and leaves
+    the first state as it is. States of padded positions are zero.
+
+    Args:
+        cell: An `AbstractRNNCell`.
+        go_backwards: Whether it reads from right to left.
+        **kwargs: As for `keras.layers.RNN`; its name is the cell's by default.
+
+    Call arguments:
+        As of `TransitionRNN`.
+
+    Returns:
+        States, `[B, T, H]`.
+    """
+
+    def __init__(self, cell: AbstractRNNCell, *, go_backwards: bool = False, **kwargs: Any) -> None:
+        options = {"name": cell.name, "return_sequences": True, "zero_output_for_mask": True}
+        super().__init__(cell, go_backwards=go_backwards, **(options | kwargs))
+
+    def call(
+        self,
+        sequences: Any,
+        initial_state: Any = None,
+        mask: Any = None,
+        training: bool = False,
+        seeds: Any = None,
+    ) -> Any:
+        """Runs the loop, and turns what was read from right to left."""
+        states = super().call(sequences, initial_state, mask, training, seeds)
+        return ops.flip(states, axis=1) if self.go_backwards else states

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+from keras import ops
 
 from dtmt_tf.models import DTMT
 
@@ -29,8 +30,9 @@ class PlainRNN(keras.layers.RNN):
         training: bool = False,
         seeds: Any = None,
     ) -> Any:
-        """As `keras.layers.RNN`; dropout masks come from the cell's own generator."""
-        return super().call(sequences, initial_state=initial_state, mask=mask, training=training)
+        """As `keras.layers.RNN`, in the order of the words; the cell draws its dropout masks."""
+        states = super().call(sequences, initial_state=initial_state, mask=mask, training=training)
+        return ops.flip(states, axis=1) if self.go_backwards else states
 
 
 class PlainDTMT(DTMT):
