@@ -45,6 +45,8 @@ class Setting:
         """Returns what a value should be if it is not, as in `at least 1`; else nothing."""
         if self.choices:
             values = value if isinstance(value, tuple) else (value,)
+            if len({*values}) < len(values):
+                return "each once"
             return "" if {*values} <= {*self.choices} else one_of(self.choices)
         if not self._is_of_numbers():
             return ""

@@ -69,6 +69,7 @@ class Toy(Section):
     any_number: float = setting(0.0, "any number")
     width: int | None = setting(None, "a width", at_least=1)
     cell: str = setting("gru", "a cell", choices=("gru", "lau", "lgru"))
+    cells: tuple[str, ...] = setting((), "cells", choices=("gru", "lau", "lgru"))
     plain: int = 3
 
 
@@ -95,6 +96,8 @@ class Toy(Section):
         ("width", 0, "at least 1. Received: 0."),
         ("cell", "lstm", "gru, lau or lgru. Received: 'lstm'."),
         ("cell", 3, "gru, lau or lgru. Received: 3."),
+        ("cells", ("gru", "lstm"), "gru, lau or lgru. Received: ('gru', 'lstm')."),
+        ("cells", ("gru", "lau", "gru"), "each once. Received: ('gru', 'lau', 'gru')."),
     ],
 )
 def test_a_value_out_of_its_range_is_refused_with_the_range(name, value, message):
@@ -126,6 +129,7 @@ def test_a_range_can_be_shown():
         "any_number": "finite",
         "width": "at least 1",
         "cell": "gru, lau or lgru",
+        "cells": "gru, lau or lgru",
         "plain": "",
     }
     assert (one_of(["a"]), one_of(["a", "b"])) == ("a", "a or b")

@@ -106,6 +106,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
         stages.append(recipe.translation(f"translate {target.name} back", reverse, target, back))
         pairs.append((back, target))
     symbols = dict.fromkeys([*recipe.data.reserved_symbols, *([args.tag] if args.tag else [])])
+    filters = recipe.data.filters  # the text is filtered; here repetition is what is wanted
+    if args.upsample > 1 and "duplicates" in filters:
+        kept = ",".join(name for name in filters if name != "duplicates")
+        args.forward_set = [f"data.filters={kept}", *args.forward_set]
     reserved = [f"data.reserved_symbols={','.join(symbols)}"] if args.tag else []
     stages.append(
         recipe.training("the forward model", recipe.name(), [*reserved, *args.forward_set], pairs)

@@ -58,6 +58,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")
+    lines.check_outputs((), {"--output": args.output})
     is_own = own_text.is_named(args)
     startup.start_tensorflow()
 
@@ -88,7 +89,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if found.step > 1:
         facts["words and characters"] = (
             f"counted in one of {found.step:,} training pairs, drawn evenly: there are more than "
-            "this page says; lengths and filters are of all pairs"
+            "this page says, and fewer missing; lengths and filters are of all pairs"
         )
     page = data_page.page(page_facts(title, facts, findings, found, data))
     write_atomically(args.output, page.encode())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.output and args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")
+    lines.check_outputs((), {"--output": args.output})
     startup.start_tensorflow()
     run = common.open_run(args)
     print(write_report(run, args.output, attention(run)))
@@ -156,6 +157,8 @@ def _split(run: Run, name: str, scores: Any) -> SplitFacts:
     from dtmt_tf.evaluation.run_report import SplitFacts
 
     path, settings = run.work / f"{name}.txt", run.experiment.evaluation
+    if "evaluation" in scores:  # as it was scored
+        settings = dataclasses.replace(settings, **scores["evaluation"])
     if name not in run.corpus.sizes or not path.exists():
         return SplitFacts(name, scores)
     translations = path.read_bytes().decode().split("\n")[:-1]

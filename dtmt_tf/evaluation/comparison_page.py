@@ -103,15 +103,19 @@ def bars(changes: npt.NDArray[np.float64]) -> Figure:
 
 
 def marked(text: str, other: str) -> str:
-    """Returns a text as HTML whose words that another has not, in that order, are marked."""
-    words, theirs = text.split(), other.split()
+    """Returns a text as HTML whose words that another has not, in that order, are marked.
+
+    Of texts without blanks it is characters.
+    """
+    blank = " " if " " in text or " " in other else ""
+    words, theirs = (each.split() if blank else list(each) for each in (text, other))
     matcher = difflib.SequenceMatcher(a=theirs, b=words, autojunk=False)
     shown = []
     for kind, _, _, first, last in matcher.get_opcodes():
-        part = escape(" ".join(words[first:last]))
+        part = escape(blank.join(words[first:last]))
         if part:
             shown.append(part if kind == "equal" else f"<mark>{part}</mark>")
-    return " ".join(shown)
+    return blank.join(shown)
 
 
 def _scores(systems: Sequence[SystemScore]) -> str:

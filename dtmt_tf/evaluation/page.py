@@ -62,7 +62,7 @@ def quoted(lines: Iterable[tuple[str, str]], safe: bool = False) -> str:
         safe: Whether texts are HTML, not plain text.
     """
     items = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{text if safe else escape(text)}</dd></div>"
+        f'<div><dt>{escape(name)}</dt><dd dir="auto">{text if safe else escape(text)}</dd></div>'
         for name, text in lines
     )
     return f'<dl class="triple">{items}</dl>'

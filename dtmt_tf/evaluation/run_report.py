@@ -269,11 +269,10 @@ def _extremes(split: SplitFacts) -> list[str]:
         metric.sentence_score(text, [reference]).score
         for text, reference in zip(split.translations, split.references, strict=True)
     ]
-    order = sorted(range(len(scores)), key=lambda row: scores[row])
     parts = []
-    for title, rows in (("worst", order[:SHOWN]), ("best", order[::-1][:SHOWN])):
+    for title, sign in (("worst", 1), ("best", -1)):
         parts.append(f"<h2>{escape(split.name)}: {title} sentences</h2>")
-        for row in rows:
+        for row in sorted(range(len(scores)), key=lambda row: sign * scores[row])[:SHOWN]:
             lines = [
                 ("source", split.sources[row]),
                 ("reference", split.references[row]),

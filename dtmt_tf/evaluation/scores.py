@@ -325,7 +325,7 @@ def build_bleu(tokenize: str, lowercase: bool) -> BLEU:
     # With "none" the text is tokenised on purpose, so sacreBLEU's advice to detokenise is wrong.
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    except (ImportError, RuntimeError) as error:  # a tokenizer that needs a package of its own
+    except (ImportError, RuntimeError, OSError) as error:  # it needs a package, or a download
         raise UserError(f"The BLEU tokenizer '{tokenize}' can not be used: {error}") from error
 
 

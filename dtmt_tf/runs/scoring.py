@@ -156,6 +156,7 @@ def evaluate(run: Run, split: str) -> Scores:
     """
     check_split(run, split)
     run.check_trained()  # before anything is made
+    score(run, ["text"], ["text"])  # so that a scorer which fails does so before hours of search
     warn_of_others(run, split)
     with run.claimed():
         return _evaluate(run, split)
@@ -195,6 +196,7 @@ def _evaluate(run: Run, split: str) -> Scores:
         },
         "parameters": sum(model.parameter_counts().values()),
         "decoding": dataclasses.asdict(run.experiment.decoding),
+        "evaluation": dataclasses.asdict(run.experiment.evaluation),
     }
     write_json(run.work / "scores.json", results)
     return scores

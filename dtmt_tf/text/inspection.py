@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import sentencepiece
+import tensorflow as tf
 
 from dtmt_tf.config import UNK_ID
 from dtmt_tf.text.parts import BLANK
@@ -112,9 +113,9 @@ def usage(subwords: Subwords, lines: Iterable[str]) -> Usage:
 
 
 def split(subwords: Subwords, line: str) -> list[str]:
-    """Returns the pieces of a line; what is unknown is <unk>."""
-    known = names(subwords)
-    return [known[k] for k in subwords.encode_lists([line])[0][:-1]]
+    """Returns the pieces of a line as a model reads it; what is unknown is <unk>."""
+    known, (read,) = names(subwords), subwords.read(tf.constant([line])).numpy()
+    return [known[k] for k in subwords.encode_lists([read.decode()])[0][:-1]]
 
 
 def _processor(subwords: Subwords) -> sentencepiece.SentencePieceProcessor:

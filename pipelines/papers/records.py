@@ -16,6 +16,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
+from dtmt_tf.languages import has_blanks
 from pipelines.papers import signals
 from pipelines.papers.paper import Paper
 
@@ -117,7 +118,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = newest.history if validated and not run.members else []
     validations = [each for each in validations if "bleu" in each]
-    history = {"checkpoint_steps", "training", "parameters", "decoding"}
+    history = {"checkpoint_steps", "training", "parameters", "decoding", "evaluation"}
     return {
         "name": run.folder.resolve().name,
         "task": experiment.task,
@@ -175,7 +176,7 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
     """Returns what a record has of contrasts whose source is in none of the training pairs.
 
     `contrast`: those right and all of each type of error, by words; `contrast_measure`: whether
-    words are of distance or position, one for all types.
+    words are of distance or position, one for all types; `contrast_sets`: `hashes` of the sets.
 
     Raises:
         UserError: If there is none.
@@ -201,11 +202,19 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
         kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
         for kind, of in kinds.items()
     }
-    return {"contrast": bins, "contrast_measure": by}
+    return {"contrast": bins, "contrast_measure": by, "contrast_sets": hashes(sets)}
+
+
+def hashes(files: Sequence[Path]) -> list[str]:
+    """Returns what tells files with other content apart, in whatever order they are named."""
+    return sorted(hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files)
 
 
 def _sentences(run: Run, part: str) -> dict[str, str]:
-    """Returns the words of each source of a split, and BLEU's counts for each translation."""
+    """Returns the length of each source of a split, and BLEU's counts for each translation.
+
+    Lengths are of words, or characters where a language has no blanks.
+    """
     sources, references = run.corpus.lines(part)
     translations = (run.work / f"{part}.txt").read_bytes().decode().split("\n")[:-1]
     evaluation = run.experiment.evaluation
@@ -213,7 +222,9 @@ def _sentences(run: Run, part: str) -> dict[str, str]:
     counts = count_sentences(
         translations, references, tokenize=tokenize, lowercase=evaluation.lowercase
     )
-    columns = {"source_words": [len(source.split()) for source in sources]}
+    language = run.experiment.data.source_language
+    words = [source.split() if has_blanks(language) else source for source in sources]
+    columns = {"source_words": list(map(len, words))}
     columns |= {name: counts[:, k].tolist() for k, name in enumerate(COUNTED)}
     return {name: " ".join(map(str, values)) for name, values in columns.items()}
 
@@ -252,7 +263,8 @@ def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
     """Returns the results of a series by row.
 
     Raises:
-        UserError: If two are of the same row and seed, or were scored on different sentences.
+        UserError: If two are of the same row and seed, or were scored on different sentences or
+            contrasts.
     """
     rows: dict[str, list[Record]] = {}
     for record in group:
@@ -262,6 +274,13 @@ def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
                 "Remove the records of the older corpus."
             )
         rows.setdefault(record["row"], []).append(record)
+    shown = [record for record in group if "contrast_sets" in record]  # older ones do not say
+    for record in shown:
+        if record["contrast_sets"] != shown[0]["contrast_sets"]:
+            raise UserError(
+                f"{record['name']} has other sets of contrasts than {shown[0]['name']}. Run the "
+                "rows again with --contrast and the same sets."
+            )
     for row, runs in rows.items():
         if len({run["seed"] for run in runs}) < len(runs):
             names = ", ".join(run["name"] for run in runs)

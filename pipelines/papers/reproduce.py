@@ -128,7 +128,11 @@ def command() -> int:
 def _is_done(args: argparse.Namespace, job: Job) -> bool:
     """Whether a row has a record, with what `--contrast` asks for."""
     path = args.records / job.record
-    return path.exists() and (not args.contrast or "contrast" in records.read_record(path))
+    if not (path.exists() and args.contrast):
+        return path.exists()
+    known = records.read_record(path)
+    asked = records.hashes(args.contrast)
+    return "contrast" in known and known.get("contrast_sets", asked) == asked
 
 
 def _parser() -> Parser:

@@ -147,7 +147,8 @@ def more(tmp_path):
 def test_back_translations_are_read_as_sources_of_the_target_text(
     stages_of, more, arguments, turned
 ):
-    setting = ["--set", "data.reverse=true", "data.reserved_symbols=<a>"] if turned else []
+    setting = ["--set", "data.filters=identical,duplicates"]
+    setting += ["data.reverse=true", "data.reserved_symbols=<a>"] if turned else []
     options = ["--tag", "<bt>", "--sample", "--top-k", "5", "--upsample", "2"]
     found, runs = stages_of(backtranslate, *arguments, *more, *setting, *options)
     assert [stage.words[0] for stage in found] == ["prepare", "train", "translate", "train"]
@@ -156,6 +157,7 @@ def test_back_translations_are_read_as_sources_of_the_target_text(
     assert (reverse.target_language, reverse.source_language) == languages
     assert (forward.source_language, forward.target_language) == languages
     assert names(forward.train_source) == ["text/train.source"] * 2 + ["recipe/back1.txt"]
+    assert (reverse.filters, forward.filters) == (("identical", "duplicates"), ("identical",))
     assert names(forward.train_target)[:2] == ["text/train.target"] * 2
     assert forward.train_target[2] == more[1]
     assert names(forward.validation_source) == ["text/validation.source"]

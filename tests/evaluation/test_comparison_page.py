@@ -57,4 +57,5 @@ def test_words_that_the_other_has_not_are_marked():
     assert marked("a b & d", "a c & d") == "a <mark>b</mark> &amp; d"
     assert marked("a b", "a b") == "a b"
     assert marked("", "a") == ""
+    assert marked("我喜欢黑色的猫", "我喜欢白色的猫") == "我喜欢<mark>黑</mark>色的猫"
     assert marked("x <y>", "") == "<mark>x &lt;y&gt;</mark>"

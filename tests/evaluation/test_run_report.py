@@ -71,6 +71,7 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
         assert told in reader.text
     worst, _, best = reader.text.partition("best sentences")
     assert worst.count("kein Wort") == 8 and "kein Wort" not in best
+    assert [int(k) for k in re.findall("the dog ([0-9]+) ", best)] == [1, 2, 4, 5, 7, 8, 10, 11]
     for low, high in facts().splits[0].scores["intervals"].values():
         assert f"({low:.2f}–{high:.2f})" in reader.text
     low, high = bleu_interval([count_sentences(TRANSLATIONS, REFERENCES)])

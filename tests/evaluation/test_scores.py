@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from urllib.error import URLError
 
 import pytest
 import sacrebleu
@@ -297,6 +298,15 @@ def test_the_target_language_chooses_the_tokenizer_unless_one_is_named(tokenize,
 def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices():
     with pytest.raises(UserError, match=r"'13b'.*13a, intl"):
         score_hypotheses(HYPOTHESES, REFERENCES, tokenize="13b")
+
+
+def test_a_tokenizer_that_can_not_be_downloaded_is_named(monkeypatch):
+    def fail(self, **_):
+        raise URLError("no network")
+
+    monkeypatch.setattr(BLEU, "__init__", fail)
+    with pytest.raises(UserError, match="'flores200' can not be used: .*no network"):
+        score_hypotheses(HYPOTHESES, REFERENCES, tokenize="flores200")
 
 
 def _systems():

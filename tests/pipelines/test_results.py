@@ -359,6 +359,14 @@ def test_rows_of_another_corpus_are_not_compared(number):
         report.sections([record("gru0"), other])
 
 
+def test_rows_of_other_contrasts_are_not_compared():
+    found = [record("gru0", contrast_sets=["a"]), record("lgru0"), record("lgru4")]
+    report.sections(found)
+    found[2]["contrast_sets"] = ["b"]
+    with pytest.raises(UserError, match="run1 has other sets of contrasts than run1. Run the rows"):
+        report.sections(found)
+
+
 def test_two_records_of_one_row_and_seed_are_named():
     found = [record("gru0"), record("gru0") | {"name": "later"}, record("lgru0")]
     with pytest.raises(UserError, match="gru0 has two records of one seed: run1, later"):

@@ -191,6 +191,14 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     assert before["weights_sha256"] != after["weights_sha256"] == made_of(answers)["weights_sha256"]
 
 
+def test_a_tokenizer_that_fails_is_told_before_anything_is_translated(corpus, monkeypatch):
+    run = run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "evaluation.tokenize=13")
+    monkeypatch.setattr(Run, "newest", lambda self: None)
+    monkeypatch.setattr(scoring, "best_model", lambda run: pytest.fail("it translates"))
+    with pytest.raises(UserError, match="Unknown BLEU tokenizer '13'"):
+        evaluate(run, "test")
+
+
 def test_texts_that_are_not_those_of_the_beginning_are_told(corpus, monkeypatch, caplog):
     settings = [*CORPUS, *TEST, *SMALL, "data.held_out=1"]
     monkeypatch.setattr(Run, "check_trained", lambda _: None)

@@ -43,5 +43,6 @@ def test_what_is_unknown_is_named(subwords):
     assert usage.unknown == {"é": 3, "!": 1}
     assert usage.unknown_lines == 2 and usage.counts[UNK_ID] == 2
     assert inspection.split(subwords, "ab é") == ["▁ab", "▁", "<unk>"]
+    assert inspection.split(subwords, "ab\u00a0a\u200bb") == ["▁ab", "▁ab"]  # as it is translated
     words = Subwords(train_subwords(LINES, 5, DataConfig(vocabulary_kind="word")))
     assert inspection.usage(words, ["ab zz y", "zz"]).unknown == {"zz": 2, "y": 1}
