@@ -157,6 +157,8 @@ def find_file(
 ) -> Path:
     """Returns the path of a file: as given, below the data directory, or downloaded.
 
+    A file of the task that is named as if it were packed is found unpacked, too.
+
     Raises:
         UserError: If there is none, it is no regular file, or its name is not UTF-8.
     """
@@ -169,6 +171,9 @@ def find_file(
     for path in paths:
         if path.is_file():
             return path
+    for suffix in PACKED:
+        if (plain := name.removesuffix(suffix)) in remote:
+            return resolve_file(remote[plain], data_dir, cache_dir, read)
     if other := next(filter(None, map(no_file, paths)), None):
         raise UserError(other)
     where = f", here or below {data_dir}" if data_dir else ", here; --data-dir names another place"

@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import hashlib
 import lzma
@@ -7,7 +8,9 @@ import pytest
 from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.downloads import resolve_file
 from dtmt_tf.data.lines import byte_lines
+from dtmt_tf.data.own_files import find_file
 from dtmt_tf.errors import UserError
+from dtmt_tf.tasks import TASKS
 
 TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
 
@@ -55,6 +58,17 @@ def test_a_packed_download_keeps_its_suffix(tmp_path):
     found = resolve_file(file, None, tmp_path / "cache")
     assert found == tmp_path / "cache/news/train.de.gz"
     assert list(byte_lines(found)) == TEXT.splitlines()
+
+
+@pytest.mark.parametrize("named", ["news/train.de", "news/train.de.gz", "news/train.de.xz"])
+def test_a_file_of_a_task_is_found_packed_or_not_however_it_is_named(tmp_path, named):
+    task = dataclasses.replace(TASKS["multi30k_ende"], files=(remote(tmp_path),))
+    places = tmp_path / "data", tmp_path / "cache"
+    assert find_file(named, task, *places) == tmp_path / "cache/news/train.de"
+    (tmp_path / "data/news").mkdir(parents=True)
+    packed = tmp_path / "data/news/train.de.gz"
+    packed.write_bytes(gzip.compress(TEXT))
+    assert find_file(named, task, *places) == packed
 
 
 @pytest.mark.parametrize("place", ["data", "cache"])
