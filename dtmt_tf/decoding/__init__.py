@@ -1,7 +1,7 @@
 """A step function to ranked hypotheses."""
 
 from dtmt_tf.decoding.beam_search import Hypotheses, beam_search
-from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.decoding.by_length import by_length, lengths_of, longest_of
 from dtmt_tf.decoding.constraints import constrained, holding, limited
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.decoding.sampling import Sampling, sample
@@ -28,8 +28,10 @@ __all__ = [
     "holding",
     "in_batches",
     "length_penalty",
+    "lengths_of",
     "limited",
     "longest_hypotheses",
+    "longest_of",
     "make_search",
     "normalised",
     "sample",

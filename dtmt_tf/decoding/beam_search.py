@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.alive import Alive
+from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
 
 MINUS_INFINITY = -1e30  # stays finite in sums
@@ -108,7 +109,7 @@ def beam_search(
     wanted = beam_size if wanted is None else wanted
     penalty = functools.partial(length_penalty, alpha=alpha, offset=offset)
     batch = tf.shape(max_lengths)[0]
-    size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+    size = longest_of(max_lengths)
     hidden, memory = state
     hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beam_size, axis=1), hidden)
     no_scores = tf.fill([batch, beam_size], MINUS_INFINITY)

@@ -57,3 +57,13 @@ def by_length(
         arrays,
         specs,
     )
+
+
+def lengths_of(ids: tf.Tensor) -> tf.Tensor:
+    """Returns how many of ids `[B, T]` are no padding, `[B]`."""
+    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
+
+
+def longest_of(lengths: tf.Tensor) -> tf.Tensor:
+    """Returns the largest of lengths `[B]`, at least 1."""
+    return tf.reduce_max(tf.concat([lengths, [1]], axis=0))

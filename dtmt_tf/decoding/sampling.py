@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, Step, writable, write
+from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.errors import UserError
 
@@ -82,10 +83,10 @@ def sample(
 
     Returns:
         The samples as they were drawn, not sorted. Log probabilities are those of the model,
-        whatever the temperature and the tokens left out.
+        whatever the temperature and the tokens that `sampling` leaves out.
     """
     batch, samples = tf.shape(seeds)[0], seeds.shape[1]
-    size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+    size = longest_of(max_lengths)
     hidden, memory = state
     hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, samples, axis=1), hidden)
     numbers = uniform(seeds, max_lengths)
@@ -128,7 +129,7 @@ def uniform(seeds: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         lengths: `[B]`, T at most.
     """
     batch, samples = tf.shape(seeds)[0], seeds.shape[1]
-    size = tf.reduce_max(tf.concat([lengths, [1]], axis=0))
+    size = longest_of(lengths)
 
     def row(seed_and_length: Any) -> tf.Tensor:
         seed, length = seed_and_length

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, Step, beam_search
-from dtmt_tf.decoding.by_length import by_length
+from dtmt_tf.decoding.by_length import by_length, lengths_of, longest_of
 from dtmt_tf.decoding.shortlist import Shortlist
 from dtmt_tf.machine import cores
 from dtmt_tf.resumable_lines import ResumableLines
@@ -36,10 +36,10 @@ def longest_hypotheses(
         decoding: Gives how much longer than its source a translation may be.
         prefixes: What the hypotheses begin with, `[B, P]`, if anything.
     """
-    most = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32) + decoding.extra_length
+    most = lengths_of(source_ids) + decoding.extra_length
     if prefixes is None:
         return most
-    return most + tf.math.count_nonzero(prefixes, axis=1, dtype=tf.int32)
+    return most + lengths_of(prefixes)
 
 
 def make_search(
@@ -150,11 +150,11 @@ def find_by_length(
     Returns:
         The hypotheses of all sentences, `[B, K, ...]`.
     """
-    lengths = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
-    size = tf.reduce_max(tf.concat([max_lengths, [1]], axis=0))
+    lengths = lengths_of(source_ids)
+    size = longest_of(max_lengths)
 
     def find_rows(rows: tf.Tensor) -> Hypotheses:
-        longest = tf.reduce_max(tf.concat([tf.gather(lengths, rows), [1]], axis=0))
+        longest = longest_of(tf.gather(lengths, rows))
         sources = tf.gather(source_ids, rows)[:, :longest]
         hypotheses = find(rows, sources, tf.gather(max_lengths, rows))
         missing = size - tf.shape(hypotheses.ids)[2]

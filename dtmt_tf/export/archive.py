@@ -72,6 +72,7 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
         read_catalogue(catalogue.read_bytes(), catalogue)
     identity = read_manifest(version).get("identity", "")[:8]
     archive = folder / f"{'-'.join(filter(None, (name, identity)))}.zip"
+    facts = _facts(version)  # a version that does not tell them has no archive
     with locked(folder / LOCK):
         write_atomically(archive, lambda stream: _write(stream, version, name, terms))
         with (
@@ -79,7 +80,7 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
             unpacked(archive, Path(place) / "model") as found,
         ):
             _check(found / version.name)
-        _add(catalogue, name, {"file": archive.name, **_facts(version), **_size_and_hash(archive)})
+        _add(catalogue, name, {"file": archive.name, **facts, **_size_and_hash(archive)})
     return archive
 
 

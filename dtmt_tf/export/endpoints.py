@@ -11,7 +11,15 @@ import tensorflow as tf
 
 from dtmt_tf.cells import products_in
 from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
-from dtmt_tf.decoding import Hypotheses, Shortlist, by_length, longest_hypotheses, make_search
+from dtmt_tf.decoding import (
+    Hypotheses,
+    Shortlist,
+    by_length,
+    lengths_of,
+    longest_hypotheses,
+    longest_of,
+    make_search,
+)
 from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tokens
 from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords, never_written
@@ -158,8 +166,8 @@ class Endpoints:
         source = self._within(dense(tf.gather(parts, first)), times=2)  # written, then scored
         found = self._search(source, 1)
         length = tf.where(blank, 1, found.lengths[:, 0])
-        only_end = tf.one_hot(tf.zeros_like(length), _most(length), EOS_ID, PAD_ID)
-        target = tf.where(blank[:, None], only_end, found.ids[:, 0, : _most(length)])
+        only_end = tf.one_hot(tf.zeros_like(length), longest_of(length), EOS_ID, PAD_ID)
+        target = tf.where(blank[:, None], only_end, found.ids[:, 0, : longest_of(length)])
         attention = self._attention(source, target, length)
         unknown = None
         if self.unknown:
@@ -172,7 +180,7 @@ class Endpoints:
             "source_subwords": self.source.pieces(source),
             "target_subwords": self.target.pieces(target),
             "attention": attention,
-            "source_length": _lengths(source),
+            "source_length": lengths_of(source),
             "target_length": length,
         }
 
@@ -180,12 +188,12 @@ class Endpoints:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
         source_ids = dense(self.source.encode(self.source.read(source))[:, : self.most])
         target_ids = dense(self.target.encode(_without_mark(target))[:, : self.most])
-        source_length, tokens = _lengths(source_ids), _lengths(target_ids)
+        source_length, tokens = lengths_of(source_ids), lengths_of(target_ids)
         if self.limits:
             target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)
 
         def sums(rows: tf.Tensor) -> tf.Tensor:
-            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, tokens))
+            s, t = (longest_of(tf.gather(lengths, rows)) for lengths in (source_length, tokens))
             ids = tf.gather(target_ids, rows)[:, :t]
             logits = self.model(tf.gather(source_ids, rows)[:, :s], ids)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
@@ -256,7 +264,7 @@ class Endpoints:
         unknown = None
         if self.unknown:
             surfaces = dense(self.source.part_surfaces(text, self.longest, parts, owners), "")
-            unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, _lengths(mine))
+            unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, lengths_of(mine))
         translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
         scores = tf.math.segment_sum(hypotheses.scores * weights, owners)
@@ -288,11 +296,11 @@ class Endpoints:
 
     def _attention(self, source: tf.Tensor, target: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         """Returns what targets `[N, T]` of a length attend to, `[N, T, S]`, 0 past the lengths."""
-        source_length = _lengths(source)
+        source_length = lengths_of(source)
         size, width = tf.shape(target)[1], tf.shape(source)[1]
 
         def attend(rows: tf.Tensor) -> tf.Tensor:
-            s, t = (_most(tf.gather(lengths, rows)) for lengths in (source_length, length))
+            s, t = (longest_of(tf.gather(lengths, rows)) for lengths in (source_length, length))
             attention = self.model.attention(
                 tf.gather(source, rows)[:, :s], tf.gather(target, rows)[:, :t]
             )
@@ -359,16 +367,6 @@ def _without_subwords(parts: tf.RaggedTensor, owners: tf.Tensor) -> tf.Tensor:
 def _without_mark(text: tf.Tensor) -> tf.Tensor:
     """Returns texts without the byte order mark (BOM) that some editors put before them."""
     return tf.strings.regex_replace(text, r"^\x{FEFF}", "")
-
-
-def _most(lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the largest of lengths `[B]`, at least 1."""
-    return tf.reduce_max(tf.concat([lengths, [1]], axis=0))
-
-
-def _lengths(ids: tf.Tensor) -> tf.Tensor:
-    """Returns how many of ids `[B, T]` are no padding, `[B]`."""
-    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
 
 
 def dense(rows: tf.RaggedTensor, padding: Any = PAD_ID) -> tf.Tensor:

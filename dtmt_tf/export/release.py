@@ -30,6 +30,7 @@ from dtmt_tf.translator import live_versions
 logger = logging.getLogger(__name__)
 
 PACKAGES = ("tensorflow", "tensorflow-text", "keras")  # that make the graph
+ROOMS = ("cells", "layers", "models", "decoding", "text", "export")  # of this program, likewise
 
 
 def release(
@@ -60,7 +61,7 @@ def release(
 
     Returns:
         The version's folder. Unless forced, it is the newest one there was if that has the same
-        weights, settings, scores and dictionary and its files are whole.
+        weights, settings, scores, dictionary and program and its files are whole.
 
     Raises:
         UserError: If the result could not be served; or if it fails the canary, and then it lies
@@ -83,13 +84,14 @@ def release(
         "vocabulary": endpoints.vocabulary.fingerprint,
         "checkpoints": list(checkpoints),
         "versions": {name: metadata.version(name) for name in PACKAGES},
+        "program_sha256": _program_hash(),
     }
     about["identity"] = _hash([about, card, experiment["settings"], scores])
     with claimed(folder), private_folder(folder) as place:
         *_, last = None, *live_versions(folder)
         force = canary is not None and canary.force
         if last and not force and _is_same(last, about["identity"]):
-            logger.info("No new version: %s has the same weights, settings and scores.", last)
+            logger.info("No new version: %s is of the same weights, settings and program.", last)
             return last
         warmup = sample_requests(_accepted(endpoints, pairs), accepts=endpoints.accepts)
         export_saved_model(endpoints, place, card, warmup)
@@ -109,10 +111,14 @@ def release(
             refused = folder / f"{REFUSED}{number}"
             if (refused / MANIFEST).exists():
                 shutil.rmtree(refused)
-            move(place, refused)
+            kept = f"The version lies in {refused}, which no server takes."
+            if refused.exists():
+                kept = f"The version was not kept: {refused} is something else."
+            else:
+                move(place, refused)
             raise UserError(
-                "Not published:\n  " + "\n  ".join(against) + f"\nThe version lies in {refused}, "
-                "which no server takes. Export with --force to publish it all the same."
+                "Not published:\n  " + "\n  ".join(against) + f"\n{kept} Export with --force to "
+                "publish it all the same."
             )
         for reason in against:
             logger.warning("Published all the same: %s.", reason)
@@ -129,6 +135,14 @@ def made_of(endpoints: Endpoints) -> dict[str, str]:
     if endpoints.unknown and endpoints.unknown.dictionary:
         found["dictionary_sha256"] = _hash(endpoints.unknown.dictionary)
     return found
+
+
+def _program_hash() -> str:
+    """Returns a hash of the sources that make the graph."""
+    result, root = hashlib.sha256(), Path(__file__).parents[1]
+    for path in sorted(path for room in ROOMS for path in (root / room).glob("*.py")):
+        result.update(path.read_bytes())
+    return result.hexdigest()
 
 
 def weights_hash(model: TranslationModel) -> str:

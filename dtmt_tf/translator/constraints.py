@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, UNK_ID
 from dtmt_tf.errors import UserError
+from dtmt_tf.translator.words import BLANK
 
 Phrase = tuple[int, ...]
-BLANK = "\u2581"  # SentencePiece's
 CARRIERS = "。,.、-a"  # texts that a term is read after; the first that keeps to itself is taken
 
 
@@ -50,12 +50,15 @@ class Constraints:
         glossary: Mapping[str, str],
         vocabulary: Iterable[str] | None,
     ) -> None:
+        if isinstance(vocabulary, str):
+            raise TypeError("vocabulary should be several words. Received: one string.")
+        glossary = {source.strip(): target.strip() for source, target in glossary.items()}
         words = None if vocabulary is None else [word for word in vocabulary if word.strip()]
         if not (glossary or words):
             raise UserError("There is no term and no word to constrain translations with.")
         if words == []:
             raise UserError("The vocabulary has no word. Leave it out to allow any.")
-        if not all(source.strip() and target.strip() for source, target in glossary.items()):
+        if not all(itertools.chain(*glossary.items())):
             raise UserError("A term of the glossary is empty.")
         source_blanks, target_blanks = blanks
         self._phrases: dict[str, Phrase] = {}

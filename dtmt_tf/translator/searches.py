@@ -151,7 +151,7 @@ class Searches:
                 )
 
             max_lengths = longest_hypotheses(source_ids, decoding)
-            return find_by_length(find, source_ids, max_lengths, count, decoding.batch_size)
+            return find_by_length(find, source_ids, max_lengths, count, self._rows_at_once(count))
 
         seeds = tf.TensorSpec([None, count, 2], tf.int64)
         return tf.function(draw, input_signature=[_IDS, seeds, _ALLOWED], autograph=False)
@@ -187,14 +187,18 @@ class Searches:
 
             room = tf.math.count_nonzero(phrases, axis=[1, 2], dtype=tf.int32)
             max_lengths = longest_hypotheses(source_ids, decoding) + room
-            rows = decoding.batch_size
-            if has_terms:  # candidates are compared by pairs: as much memory as of a plain beam
-                rows = max(1, rows * decoding.beam_size**2 // size**2)
+            # with terms candidates are compared by pairs
+            rows = self._rows_at_once(size, 2 if has_terms else 1)
             return find_by_length(find, source_ids, max_lengths, size, rows)
 
         wanted = tf.TensorSpec([], tf.int32)
         signature = [_IDS, _PHRASES, _ALLOWED, wanted]
         return tf.function(best, input_signature=signature, autograph=False)
+
+    def _rows_at_once(self, count: int, power: int = 1) -> int:
+        """Returns how many sentences with `count` hypotheses take the memory of a plain search."""
+        batch, beam = self._decoding.batch_size, self._decoding.beam_size
+        return max(1, min(batch, int(batch * beam**power // count**power)))
 
     def _step(self, ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         """The exported step; the number of hypotheses, which it leaves open, stays known."""

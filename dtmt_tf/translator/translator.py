@@ -50,8 +50,8 @@ class Translation:
         text: The translation; empty for a text of blanks.
         score: Its log probability over the length penalty, natural logarithm; 0 for blanks.
         nbest: The best translations, or samples, this one first, if they were asked for.
-        alignment: Of words, if it was asked for; of a text that is translated in parts, of the
-            first part.
+        alignment: Of words, if it was asked for, of the text as it is without `nbest`; of a text
+            that is translated in parts, of the first part.
     """
 
     source: str
@@ -252,7 +252,7 @@ class Translator:
         scores = score_pairs(rows, self._score, self.batch_size)
         most = self.info.get("limits", {}).get("longest_scored")
         if long := sum(each.tokens == most for each in scores):
-            logger.warning("The first %s sub-words alone are scored of %s targets.", most, long)
+            logger.warning("Of %s targets the first %s sub-words alone may count.", long, most)
         return scores
 
     def paced(
@@ -285,11 +285,14 @@ class Translator:
     def _constrained(
         self, texts: list[str], constraints: Constraints, nbest: int
     ) -> list[Translation]:
-        """Translates texts that hold terms in a search of their own, others as they always are."""
-        free = [] if constraints.allowed is not None else [
-            text for text in texts if not constraints.phrases(text)
-        ]  # fmt: skip
-        answers = {each.source: each for each in self._translate(free, nbest, False)}
+        """Translates texts that hold terms in a search of their own, others as they always are.
+
+        If more translations are asked for than are kept, all are searched for.
+        """
+        beyond = constraints.allowed is not None or nbest > self.info["decoding"]["beam_size"]
+        free = [] if beyond else [text for text in texts if not constraints.phrases(text)]
+        found = self._translate(free, nbest, False) if free else []
+        answers = {each.source: each for each in found}
         bound = [text for text in texts if text not in answers]
         if bound:
             search = self._searches.searcher(constraints, nbest or 1)

@@ -78,7 +78,8 @@ def words_of(text: str, pieces: Sequence[str], blanks: bool) -> tuple[list[str],
         text: The text. Its words are taken where they are as many as those of the sub-words,
             which do not show what the vocabulary lacks.
         pieces: Its sub-words as SentencePiece names them.
-        blanks: Whether its language has blanks between words; if not, each sub-word is a word.
+        blanks: Whether its language has blanks between words; if not, each sub-word is a word, and
+            each character that is spelt in bytes.
     """
     words: list[bytes] = []
     owners: list[int] = []
@@ -87,9 +88,10 @@ def words_of(text: str, pieces: Sequence[str], blanks: bool) -> tuple[list[str],
         if piece == END:
             owners.append(-1)
             continue
-        new = new or piece.startswith(BLANK) or (not blanks and not _BYTE.fullmatch(piece))
         content = piece.replace(BLANK, "")
         byte = _BYTE.fullmatch(content)
+        begins = not (byte and 0x80 <= int(byte[1], 16) < 0xC0)  # else it goes on with a character
+        new = new or piece.startswith(BLANK) or (not blanks and begins)
         characters = bytes.fromhex(byte[1]) if byte else content.encode()
         if characters and new:
             words.append(b"")

@@ -117,14 +117,30 @@ def test_a_model_that_a_fresh_process_can_not_load_is_not_published(tmp_path):
     assert len(str(error.value).splitlines()) <= 4
 
 
-def test_the_same_weights_and_settings_make_no_new_version(endpoints, tmp_path, quick, caplog):
+def test_the_same_weights_settings_and_program_make_no_new_version(
+    endpoints, tmp_path, quick, caplog, monkeypatch
+):
     caplog.set_level(logging.INFO)
     first = published(endpoints, tmp_path)
     assert published(endpoints, tmp_path) == first
-    assert f"No new version: {first} has the same weights" in caplog.text
+    assert f"No new version: {first} is of the same weights" in caplog.text
     assert names(tmp_path) == ["1"]
+    monkeypatch.setattr(RELEASE, "_program_hash", lambda: "of a later program")
+    assert published(endpoints, tmp_path) == tmp_path / "2"
     forced = Canary(PAIRS, Scores(1.0, 1.0), force=True)  # and the version before is tried
-    assert published(endpoints, tmp_path, forced) == tmp_path / "2"
+    assert published(endpoints, tmp_path, forced) == tmp_path / "3"
+
+
+def test_a_refused_version_does_not_take_the_place_of_something_else(
+    endpoints, tmp_path, quick, monkeypatch
+):
+    monkeypatch.setattr(Canary, "translate", lambda self, folder, size: [""] * len(self.pairs))
+    (tmp_path / "refused-1").mkdir()
+    (tmp_path / "refused-1" / "mine").touch()
+    told = "(?s)are translated as nothing.*was not kept: .*refused-1 is something else"
+    with pytest.raises(UserError, match=told):
+        published(endpoints, tmp_path, Canary(PAIRS, Scores(0.0)))
+    assert names(tmp_path) == ["refused-1"] and names(tmp_path / "refused-1") == ["mine"]
 
 
 def test_a_model_that_is_built_again_has_the_same_weights():

@@ -113,6 +113,9 @@ def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     assert "the sleeps mat" in found[1].text and "dog grass" in found[3].text
     assert "the sleeps mat" in found[4].text and "dog grass" in found[4].text
     assert all("dog grass" in each.text for each in found[3].nbest)
+    most = translator.info["decoding"]["beam_size"]  # more than are kept are searched for
+    wide = translator(LINES, nbest=most + 3, constraints=terms)
+    assert len(wide[0].nbest) == most + 3 and "the sleeps mat" in wide[1].text
     words = translator.constraints(vocabulary=["grass", "dog"])
     limited = translator(LINES, constraints=words)
     drawn = translator(LINES, constraints=words, sample=Sampling(), nbest=5)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.decoding import Hypotheses
+from dtmt_tf.decoding import Hypotheses, Sampling
 from dtmt_tf.translator import searches
 from dtmt_tf.translator.searches import MOST_GRAPHS, Searches
 
@@ -20,8 +20,8 @@ def test_graphs_of_the_latest_ways_to_search_alone_are_kept():
 
 
 @pytest.mark.parametrize(("size", "rows"), [(6, 8), (12, 2), (99, 1)])
-def test_a_large_beam_for_terms_takes_fewer_sentences_at_once(monkeypatch, size, rows):
-    """Candidates are compared by pairs, as many as the beam's size squared."""
+def test_a_large_beam_takes_fewer_sentences_at_once(monkeypatch, size, rows):
+    """With terms, candidates are compared by pairs, as many as the beam's size squared."""
     seen = []
 
     def find(_, source_ids, lengths, beam, at_once):
@@ -34,4 +34,6 @@ def test_a_large_beam_for_terms_takes_fewer_sentences_at_once(monkeypatch, size,
     made = Searches(SimpleNamespace(write=lambda ids: tf.constant(["x"])), CARD, 8)
     for has_terms in (True, False):
         made._search_graph(size, has_terms, True).get_concrete_function()
-    assert seen == [(size, rows), (size, 8)]
+    made._sampling_graph(Sampling(), True, size).get_concrete_function()
+    plain = max(1, 48 // size)
+    assert seen == [(size, rows), (size, plain), (size, plain)]

@@ -38,6 +38,14 @@ def test_terms_count_where_they_are_words_and_the_longest_first(text, terms):
     assert list(constraints.phrases(text)) == terms
 
 
+def test_blanks_around_terms_are_no_part_of_them():
+    assert list(made({" dog ": " hund "}).phrases("a dog, a cat")) == ["dog"]
+    with pytest.raises(UserError, match="A term of the glossary is empty"):
+        made({"dog": " "})
+    with pytest.raises(TypeError, match="vocabulary should be several words. Received: one string"):
+        made({}, "hund katze")
+
+
 def test_without_blanks_terms_count_anywhere():
     assert list(made({"狗": "dog", "大狗": "mastiff"}, blanks=False).phrases("一只大狗和狗")) == [
         "大狗",

@@ -24,9 +24,10 @@ def test_sub_words_are_counted_by_the_words_of_the_text(text, pieces, words, own
 
 
 def test_without_blanks_each_sub_word_is_a_word():
-    pieces = ["▁", "我", "喜欢", "<0xE2>", "<0x98>", "<0x83>", "<eos>"]
-    words, owners = words_of("我喜欢☃", pieces, False)
-    assert words == ["我", "喜欢☃"] and owners == [0, 0, 1, 1, 1, 1, -1]
+    snowman = ["<0xE2>", "<0x98>", "<0x83>"]
+    words, owners = words_of("我喜欢☃☃你", ["▁", "我", "喜欢", *snowman * 2, "你", "<eos>"], False)
+    assert words == ["我", "喜欢", "☃", "☃", "你"]
+    assert owners == [0, 0, 1, 2, 2, 2, 3, 3, 3, 4, -1]
 
 
 def test_attention_is_added_over_the_source_and_averaged_over_the_target():
