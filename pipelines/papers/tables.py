@@ -110,11 +110,11 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
 def _precisions(table: Table, group: Sequence[Record]) -> str:
     """Returns which results `--precision` trained in other products than their task's."""
     kinds: dict[str, list[str]] = {}
-    for record in group:
-        kind = record["changed_settings"].get(PRECISION)
-        if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
-            label = table.rows[record["row"]][0]
-            kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
+    for label, _, runs in labelled(table, group):
+        for record in runs:
+            kind = record["changed_settings"].get(PRECISION)
+            if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
+                kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
     return " ".join(f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items())
 
 

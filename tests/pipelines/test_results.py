@@ -243,7 +243,7 @@ def test_results_of_other_products_are_named():
     float32 = {"changed_settings": {"training.precision": "float32"}}
     found = [record("lgru1", seed=1), record("lgru1", seed=2, **float32), record("gru0", **float32)]
     text = report.sections(found)["dtmt table 6"]
-    assert "\n\nProducts in float32: DTMT#1 (seed 2), ShallowRNMT (seed 1)." in text
+    assert "\n\nProducts in float32: ShallowRNMT (seed 1), DTMT#1 (seed 2)." in text
     for run in found[1:]:
         run["series"] = run["series"] | {"set": ["training.precision=float32"]}
     assert "Products in" not in report.sections(found)["dtmt table 6"]
