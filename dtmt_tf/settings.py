@@ -46,7 +46,7 @@ class Setting:
         if self.choices:
             values = value if isinstance(value, tuple) else (value,)
             if len({*values}) < len(values):
-                return "each once"
+                return "all different"
             return "" if {*values} <= {*self.choices} else one_of(self.choices)
         if not self._is_of_numbers():
             return ""

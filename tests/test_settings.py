@@ -97,7 +97,7 @@ class Toy(Section):
         ("cell", "lstm", "gru, lau or lgru. Received: 'lstm'."),
         ("cell", 3, "gru, lau or lgru. Received: 3."),
         ("cells", ("gru", "lstm"), "gru, lau or lgru. Received: ('gru', 'lstm')."),
-        ("cells", ("gru", "lau", "gru"), "each once. Received: ('gru', 'lau', 'gru')."),
+        ("cells", ("gru", "lau", "gru"), "all different. Received: ('gru', 'lau', 'gru')."),
     ],
 )
 def test_a_value_out_of_its_range_is_refused_with_the_range(name, value, message):
