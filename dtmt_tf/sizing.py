@@ -69,12 +69,12 @@ def size(facts: TextFacts, settings: Settings, given: frozenset[str]) -> dict[st
     Raises:
         UserError: If a setting of the paper's schedule is given without that schedule.
     """
-    formula = _uses_formula(settings, given)
+    others = set(OF_SCHEDULES["peak"]) - set(OF_SCHEDULES.get(_schedule(settings, given), ()))
     # of what has a rule, none knows a value but that which is given or was sized before
     known = {name: value for name, value in settings.items() if name in given or name not in RULES}
     sized = {}
     for name, rule in RULES.items():
-        if name in given or (formula and rule in OF_THE_PEAK_SCHEDULE):
+        if name in given or rule in others:
             continue
         found = rule(facts, known)
         if found is not None:
@@ -83,10 +83,10 @@ def size(facts: TextFacts, settings: Settings, given: frozenset[str]) -> dict[st
     return sized
 
 
-def _uses_formula(settings: Settings, given: frozenset[str]) -> bool:
-    """Whether the user chose another schedule than the sized one."""
+def _schedule(settings: Settings, given: frozenset[str]) -> str:
+    """Returns the schedule: the user's, or the sized one."""
     if "training.schedule" in given:
-        return bool(settings["training.schedule"] != "peak")
+        return str(settings["training.schedule"])
     odd = sorted(
         name
         for name in given
@@ -98,7 +98,7 @@ def _uses_formula(settings: Settings, given: frozenset[str]) -> bool:
             "Set training.peak_learning_rate, training.warmup_updates and so on instead, or add "
             "training.schedule=dtmt to --set."
         )
-    return False
+    return "peak"
 
 
 def preset(facts: TextFacts) -> Sized:
@@ -333,7 +333,10 @@ RULES: Mapping[str, Rule] = {
     "training.precision": _precision,
     "decoding.min_length": lambda *_: Sized(1, "models of little text leave lines out"),
 }
-OF_THE_PEAK_SCHEDULE = (_warmup, _peak, _decay_start, _decay_end, _final)
+OF_SCHEDULES = {  # the rules of what a schedule reads; dtmt and constant keep their papers' numbers
+    "peak": (_warmup, _peak, _decay_start, _decay_end, _final),
+    "inverse_sqrt": (_warmup, _peak),
+}
 
 
 def _rounded(value: float) -> int:

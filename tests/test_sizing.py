@@ -135,6 +135,20 @@ def test_sizes_keep_within_what_is_set(given, name, value):
     assert sizes[f"training.{name}"].reason != plain[f"training.{name}"].reason
 
 
+def test_a_schedule_that_is_set_gets_the_sizes_that_it_reads():
+    fall = {"decay_start_updates", "decay_end_updates", "final_learning_rate"}
+    rise = {"warmup_updates", "peak_learning_rate"}
+    for schedule, expected in {
+        "peak": rise | fall, "inverse_sqrt": rise, "dtmt": set(), "constant": set(),
+    }.items():  # fmt: skip
+        experiment, sizes = sized(facts(3000), f"training.schedule={schedule}")
+        assert experiment.training.schedule == schedule
+        assert {name for name in rise | fall if f"training.{name}" in sizes} == expected
+    training = sized(facts(3000), "training.schedule=inverse_sqrt")[0].training
+    assert training.warmup_updates <= training.max_steps / 10
+    assert training.peak_learning_rate == sized(facts(3000))[0].training.peak_learning_rate
+
+
 def test_batches_of_sentences_and_accumulation_count():
     plain = sized(facts(100_000))[0].training
     four = sized(facts(100_000), "training.accumulation_steps=4")[0].training

@@ -93,7 +93,8 @@ class Session:
         if training.precision == "bfloat16" and not multiplies_bfloat16():
             logger.warning(
                 "This processor has no bfloat16 products: training.precision=float32 is faster; "
-                "a run that has begun takes it with --allow-changes training.precision."
+                "a run that has begun takes it with --allow-changes training.precision "
+                "(reproduce: --precision float32)."
             )
         try:
             return self._train()
