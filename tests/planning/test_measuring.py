@@ -73,6 +73,16 @@ def test_a_deep_recurrent_model_is_planned_like_any_other():
     assert "wmt14_ende, rnn_bideep2x2" in text and "attention, all steps" in text
 
 
+def test_the_last_lines_of_memory_are_the_largest_tensors_of_the_worst_bucket():
+    """16 sentences of 4,096: 3 attentions of 2 heads, logits and gradients of 4,096 sub-words."""
+    sizes = ["data.max_length=4096", "data.max_tokens_per_batch=65536"]
+    text = dry_run(experiment("transformer_tiny", *sizes, "data.source_vocab_size=4096"))
+    memory = text.partition("memory of each replica")[2].partition("\n\n")[0].splitlines()
+    (number,) = re.findall(r"the last (\d+):", memory.pop())
+    last = [re.split(r" {2,}", line.strip()) for line in memory[-int(number) :]]
+    assert last == [["logits, gradient", "2.00 GiB"], ["attention weights", "6.00 GiB"]]
+
+
 def test_r_drop_needs_each_sentence_twice():
     once, twice = (
         measuring.measure(experiment("dtmt1", f"training.r_drop_alpha={alpha}"), 1).updates[0]
