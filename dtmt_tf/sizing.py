@@ -333,7 +333,7 @@ RULES: Mapping[str, Rule] = {
     "training.precision": _precision,
     "decoding.min_length": lambda *_: Sized(1, "models of little text leave lines out"),
 }
-OF_SCHEDULES = {  # the rules of what a schedule reads; dtmt and constant keep their papers' numbers
+OF_SCHEDULES = {  # the rules of what a schedule reads; others read none of the sized
     "peak": (_warmup, _peak, _decay_start, _decay_end, _final),
     "inverse_sqrt": (_warmup, _peak),
 }
