@@ -6,10 +6,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-# glibc's <malloc.h>: the most that stays free at the heap's end, the least that is no part of the
-# heap (it allows 32 MiB), and how many heaps threads have
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_KEEPING = {_TRIM_THRESHOLD: 2**31 - 1, _MMAP_THRESHOLD: 2**25, _ARENA_MAX: 1}
+# glibc's <malloc.h>: the most that stays free at the heap's end, how many blocks are no part of the
+# heap, and how many heaps threads have. To set the size from which a block is no part of the heap
+# would not do: where Python is 3.11, TensorFlow's `Dataset.from_generator` sets it back to 128 KiB.
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_KEEPING = {_TRIM_THRESHOLD: 2**31 - 1, _MMAP_MAX: 0, _ARENA_MAX: 1}
 
 
 def cores() -> int:
