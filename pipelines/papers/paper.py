@@ -102,24 +102,23 @@ class Paper:
         """Sizes in which the rows can be trained."""
         return tuple(self.families[self.family])
 
-    def task_of(self, names: Sequence[str], asked: str) -> str:
-        """Returns what the rows of tables are trained on.
+    def by_task(self, names: Sequence[str], asked: str) -> dict[str, list[str]]:
+        """Returns tables by what their rows are trained on.
 
         Args:
-            names: Of the tables; others are not looked at.
+            names: Of the tables; those that are not there are of the first task.
             asked: The task that was asked for, or "".
 
         Raises:
-            UserError: If they are of several tasks.
+            UserError: If one is not of the task that was asked for.
         """
-        of = {name: self.tables[name].tasks for name in names if name in self.tables}
-        usual = [tasks[0] if tasks else self.task for tasks in of.values()]
-        task = asked or next(iter(usual), self.task)
-        for name, tasks in of.items():
-            if task not in (tasks or (asked or self.task,)):
-                own = " or ".join(tasks or [self.task])
-                raise UserError(f"Table {name} is of {own}, not {task}. Give it its own command.")
-        return task
+        found: dict[str, list[str]] = {}
+        for name in names:
+            tasks = self.tables[name].tasks if name in self.tables else ()
+            if asked and tasks and asked not in tasks:
+                raise UserError(f"Table {name} is of {' or '.join(tasks)}, not {asked}.")
+            found.setdefault(asked or (tasks or (self.task,))[0], []).append(name)
+        return found or {asked or self.task: []}
 
     def keys(self, preset: str) -> list[str]:
         """Returns the rows that can be trained in a size."""

@@ -31,6 +31,7 @@ from pipelines.papers.jobs import (
     series,
     shared_training,
 )
+from pipelines.papers.paper import Paper
 
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
@@ -50,7 +51,20 @@ def command() -> int:
     """Prints the plan, or runs the missing rows and rewrites the tables."""
     args = _parser().parse_args()
     paper = PAPERS[args.paper]
-    args.task = paper.task_of(args.table, args.task)
+    tables = paper.by_task(args.table, args.task)
+    if len(tables) > 1 and (args.rows or args.begin_with):
+        each = "; ".join(f"{', '.join(names)} of {task}" for task, names in tables.items())
+        raise UserError(f"--rows and --begin-with go with tables of one task. Asked for: {each}.")
+    figures = args.figure
+    for k, (task, names) in enumerate(tables.items()):
+        of_task = {"task": task, "table": names, "figure": figures if k == 0 else []}
+        if code := _reproduce(argparse.Namespace(**vars(args) | of_task), paper):
+            return code
+    return 0
+
+
+def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
+    """Does the work of `command` for tables of one task."""
     if args.task not in TASKS:
         raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
     if args.preset not in paper.presets:

@@ -65,7 +65,8 @@ class Pair:
 
     Args:
         task: Name of the task.
-        baseline: What it is called, and names of its runs, which differ in seed alone.
+        baseline: What it is called, and names of its runs, which differ in seed alone; a row's
+            name has its settings and its seed.
         system: The same of what is compared with it.
         paper: The paper's difference, if it has one.
     """
@@ -138,6 +139,12 @@ CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
     },
 }
 
+
+def _seeds(name: str) -> tuple[str, ...]:
+    """Returns the names of a row's runs of seeds 1 and 2."""
+    return tuple(f"{name}-seed{seed}" for seed in (1, 2))
+
+
 AT_0 = {
     1: ("depth 1, offset 0", ("min23", "depth1-offset0-2")),
     4: ("depth 4, offset 0", ("depth4-offset0", "depth4-offset0-2")),
@@ -148,6 +155,14 @@ AT_3 = {
     8: ("depth 8, offset -3", ("depth8-offset3",)),
 }
 DEEPER = 0.63  # DTMT#4 over DTMT#1 in the paper, Table 3
+OVER = {1: 1.46, 4: 2.09}  # DTMT#1 and DTMT#4 over the Transformer in the paper, Table 1
+TRANSFORMER = "Transformer, searched", _seeds("recurrence-base-0ed807e4")
+TWICE = "Transformer, searched, twice the updates", _seeds("recurrence-base-from_base-0ed807e4")
+SHALLOW = "Miceli Barone et al., shallow", _seeds("deep-baseline-7b528243")
+ENCODER = {
+    0: ("their deep transition encoder, offset 0", _seeds("deep-encoder_transition4-afb2edf8")),
+    -3: ("their deep transition encoder, offset -3", _seeds("deep-encoder_transition4-158c1da1")),
+}
 COMPARED = (
     Pair(CASED, AT_0[1], AT_0[4], DEEPER),
     Pair(CASED, AT_0[4], AT_3[4]),
@@ -155,6 +170,14 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
     Pair(CASED, AT_3[4], AT_3[8]),
+    Pair(CASED, TRANSFORMER, AT_0[1], OVER[1]),
+    Pair(CASED, TRANSFORMER, AT_1, OVER[1]),
+    Pair(CASED, TRANSFORMER, AT_0[4], OVER[4]),
+    Pair(CASED, TRANSFORMER, AT_3[4], OVER[4]),
+    Pair(CASED, TWICE, AT_0[1]),
+    Pair(CASED, TWICE, AT_3[4]),
+    Pair(CASED, ENCODER[0], ENCODER[-3]),
+    Pair(CASED, SHALLOW, ENCODER[-3], 0.87),  # the paper's difference at offset 0
 )
 # Pictures of one panel: its title, its x axis, its lines.
 SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {

@@ -147,8 +147,8 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
 
 
 def runs_compared(found: Sequence[Record]) -> str:
-    """Returns the table of differences between runs that are no rows of the paper."""
-    runs = {(run["task"], run["name"]): run for run in found if not run["row"]}
+    """Returns the table of differences between runs that are not of one table of a paper."""
+    runs = {(run["task"], run["name"]): run for run in found}
     lines, parts = [], set()
     for pair in COMPARED:
         baseline, system = (

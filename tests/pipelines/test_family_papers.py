@@ -73,15 +73,37 @@ def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "tasks"),
     [
-        ("lau --table 1 3", "Table 3 is of multi30k_enfr_tok or wmt14_enfr_lau, not multi30k_ende"),
-        ("lau --table 3 1", "Table 1 is of multi30k_ende_tok, not multi30k_enfr_tok"),
-        ("lau --table 3 --task multi30k_ende_tok", "Table 3 is of multi30k_enfr_tok or wmt14_enfr"),
-        ("dtmt --table 2 2-french", "Table 2-french is of wmt14_enfr, not wmt14_ende"),
+        ("recurrence --table 1 2 3 4 5 --figure 5", ["multi30k_ende", "general_ende"]),
+        ("lau --table 1 2 3 4 --figure 2", ["multi30k_ende_tok", "multi30k_enfr_tok"]),
+        ("lau --table 3 1", ["multi30k_enfr_tok", "multi30k_ende_tok"]),
     ],
 )
-def test_tables_of_several_tasks_are_refused_together(monkeypatch, arguments, message):
+def test_tables_of_several_tasks_come_one_task_after_the_other(
+    monkeypatch, capsys, arguments, tasks
+):
+    shown = []
+    monkeypatch.setattr(reproduce.costs, "show", lambda models, *_: shown.append(list(models)))
+    monkeypatch.setattr("sys.argv", f"reproduce.py {arguments} --plan".split())
+    assert reproduce.command() == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if ", preset small" in line]
+    assert [line.partition(",")[0] for line in said] == tasks
+    *_, last = shown
+    alone = "5" if "general_ende" in tasks else "3" if tasks[-1].endswith("enfr_tok") else "1"
+    assert len(shown) == 2
+    assert set(last) == set(PAPERS[arguments.split()[0]].tables[alone].rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("lau --table 1 3 --rows lau_4_4", "1 of multi30k_ende_tok; 3 of multi30k_enfr_tok"),
+        ("lau --table 3 --task multi30k_ende_tok", "Table 3 is of multi30k_enfr_tok or wmt14_enfr"),
+        ("dtmt --table 2 2-french --begin-with gru0", "2 of wmt14_ende; 2-french of wmt14_enfr"),
+    ],
+)
+def test_rows_and_a_task_are_asked_for_of_tables_that_have_them(monkeypatch, arguments, message):
     monkeypatch.setattr("sys.argv", f"reproduce.py {arguments} --plan".split())
     with pytest.raises(UserError, match=message):
         reproduce.command()
@@ -89,7 +111,7 @@ def test_tables_of_several_tasks_are_refused_together(monkeypatch, arguments, me
 
 @pytest.mark.parametrize("task", ["multi30k_enfr_tok", "wmt14_enfr_lau"])
 def test_a_table_is_of_the_small_and_of_the_papers_own_text(task):
-    assert PAPERS["lau"].task_of(["3"], task) == task
+    assert PAPERS["lau"].by_task(["3"], task) == {task: ["3"]}
 
 
 def test_a_table_that_is_not_there_is_told(monkeypatch):
