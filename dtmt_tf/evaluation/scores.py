@@ -74,8 +74,8 @@ class MetricScore:
         score: Corpus score on the whole test set.
         mean: Its mean over the bootstrap resamples.
         confidence_interval: Half the width of the 95 % interval around `mean`.
-        p_value: Chance of a difference this large if the system were no different from the
-            baseline; `None` for the baseline itself.
+        p_value: sacreBLEU's, which is one-sided: how often a resample's difference lies so far
+            above the resamples' mean; `None` for the baseline itself.
         signature: sacreBLEU's signature, with number of resamples and seed.
     """
 
