@@ -74,6 +74,9 @@ def start(module: str, *arguments: Sequence[str]) -> NoReturn:
     except ModuleNotFoundError as error:
         print(f"error: {missing(error)}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # of what is imported
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)
     process.main(functools.partial(command, *arguments))
 
 

@@ -7,7 +7,7 @@ import json
 import textwrap
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -203,14 +203,28 @@ def parse_override(text: str, sections: Mapping[str, Any]) -> tuple[str, Any]:
     return key, _parse_value(key, value, _kind(key, sections))
 
 
+def _keys(section: Any) -> list[str]:
+    return [f"{section.section}.{item.name}" for item in dataclasses.fields(section)]
+
+
+def _architectures(config: Any = ModelConfig) -> Iterator[type[ModelConfig]]:
+    """Yields the settings of all architectures that are imported."""
+    for each in config.__subclasses__():
+        yield each
+        yield from _architectures(each)
+
+
 def _kind(key: str, sections: Mapping[str, Any]) -> Any:
     """Returns the type of a setting.
 
     Raises:
         UserError: If there is no such setting.
     """
-    known = [f"{s}.{item.name}" for s in sections for item in dataclasses.fields(sections[s])]
+    known = [name for section in sections.values() for name in _keys(section)]
     if key not in known:
+        if names := [each.__name__ for each in _architectures() if key in _keys(each)]:
+            of = " and ".join(name.removesuffix("Config") for name in names)
+            raise UserError(f"{key} is a setting of {of} alone. Name such a model with --model.")
         near = hint(key, known, "--show-config lists them all.")
         raise UserError(f"Unknown setting {key!r}. {near}")
     section_name, _, name = key.partition(".")

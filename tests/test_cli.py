@@ -141,6 +141,14 @@ def test_a_shell_is_told_how_a_line_goes_on(tmp_path, line, expected, others):
     assert expected <= found and not others & found
 
 
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(dtmt, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.importlib, "import_module", interrupted)
+    assert dtmt("train", "--help") == (130, "", "Stopped.\n")
+
+
 def test_help_imports_neither_tensorflow_nor_what_it_needs():
     code = "import sys; sys.argv = ['dtmt', *sys.argv[1:]]\nfrom dtmt_tf.cli import main\n"
     code += "try: main()\nfinally: print(*sorted(sys.modules), file=sys.stderr)"

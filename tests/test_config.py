@@ -82,6 +82,19 @@ def test_an_unknown_setting_stops_the_run_and_gets_a_suggestion(override, hint):
     assert message(override) == f"Unknown setting {key!r}. {hint}"
 
 
+@pytest.mark.parametrize(
+    ("override", "architectures"),
+    [
+        ("model.fusion=stack", "RecurrenceTransformer"),
+        ("model.filter_dim=8", "Transformer and RecurrenceTransformer"),
+    ],
+)
+def test_a_setting_of_another_architecture_is_told_so(override, architectures):
+    key = override.partition("=")[0]
+    advice = "Name such a model with --model."
+    assert message(override) == f"{key} is a setting of {architectures} alone. {advice}"
+
+
 def test_sections_are_no_settings():
     assert message("model=x").startswith("Unknown setting 'model'.")
     assert message("task=x").startswith("Unknown setting 'task'.")

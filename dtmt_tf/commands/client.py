@@ -66,7 +66,9 @@ def _parser() -> Parser:
         metavar="URL",
         help="such as http://host:8501; works without TensorFlow",
     )
-    server.add_argument("--model", default="dtmt", metavar="NAME", help="default: %(default)s")
+    server.add_argument(
+        "--model", default="dtmt", metavar="NAME", help="its name there (default: %(default)s)"
+    )
     server.add_argument(
         "--signature",
         default="serving_default",

@@ -58,7 +58,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="lines that stand for the texts of the one JSON set, such as truecased ones: of each "
         "sentence the correct translation, then one with each error",
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="pairs scored at once (default: %(default)s)"
+    )
     group = parser.add_argument_group("report")
     group.add_argument(
         "--by",

@@ -58,7 +58,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="units of the hidden layer of --classifier mlp (default: 50)",
     )
-    group.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    group.add_argument(
+        "--seed", type=int, default=1, help="of the classifier and the control (default: 1)"
+    )
     group.add_argument(
         "--no-control", action="store_true", help="leave out the control with random labels"
     )

@@ -26,7 +26,8 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("absl").setLevel(logging.ERROR)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    for name in ("sacrebleu", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         _prepare_streams()
         code = command() or 0

@@ -178,7 +178,8 @@ def _train(
         try:
             init_from = Run.open(common.other_run(args.init_from, folder), *places)
         except UserError as error:
-            raise UserError(f"{error} A run that has begun goes on without --init-from.") from error
+            advice = "A run that has begun goes on without --init-from."
+            raise UserError(f"{error}\n{advice}") from error
     run = Run(experiment, folder, *places, origins, init_from=init_from)
     start = time.perf_counter()
     limits = Limits(args.max_seconds, args.allow_changes)

@@ -251,6 +251,10 @@ def _parser() -> Parser:
     )
     shown.add_argument("--show-source", action="store_true", help="put source and tab before")
     parser.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="default: %(default)s"
+        "--batch-size",
+        type=int,
+        default=32,
+        metavar="N",
+        help="lines translated at once (default: %(default)s)",
     )
     return parser

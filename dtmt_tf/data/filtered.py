@@ -59,11 +59,15 @@ class FilteredText(PreparedText):
         self._rows = {
             split: np.flatnonzero(part == KEPT) for split, part in zip(splits, parts, strict=True)
         }
+        reasons = parts[0]
+        counts = np.bincount(reasons, minlength=1 + len(data.filters)).tolist()
+        self.dropped = dict(zip(data.filters, counts[1:], strict=True))
         emptied = {split for split, rows in self._rows.items() if not len(rows)}
         advice = "Set fewer filters, or name other files."
         if TRAIN in emptied:
+            told = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
             raise UserError(
-                f"data.filters drops all {text.sizes[TRAIN]:,} training pairs. {advice}"
+                f"data.filters drops all {text.sizes[TRAIN]:,} training pairs ({told}). {advice}"
             )
         for split in emptied:  # of few pairs; training goes on without
             logger.warning(
@@ -71,9 +75,6 @@ class FilteredText(PreparedText):
                 *(f"{text.sizes[split]:,}", split, split, advice),
             )
             del self._rows[split]
-        reasons = parts[0]
-        counts = np.bincount(reasons, minlength=1 + len(data.filters)).tolist()
-        self.dropped = dict(zip(data.filters, counts[1:], strict=True))
         facts = text.facts
         if any(self.dropped.values()):
             kept = hashlib.sha256(

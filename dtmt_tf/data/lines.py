@@ -16,6 +16,15 @@ MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
 MAX_LINE_BYTES = 1 << 20  # of a packed file memory would not hold, one line may have
 MAX_FILE_BYTES = 1 << 30  # of a file that is read as a whole
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
+FORMATS = {  # how what is no UTF-8 text begins, and what to do about it
+    b"\x1f\x8b": "it is packed by gzip. Let its name end in .gz",
+    b"\xfd7zXZ\0": "it is packed by xz. Let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "it is packed by zstd. Unpack it",
+    b"PK\x03\x04": "it is a ZIP archive or a document. Save what it holds as text",
+    b"\xff\xfe": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
+}
+MOST_OF_FORMAT = max(map(len, FORMATS))
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _BLOCK_BYTES = 1 << 20
 
@@ -140,8 +149,16 @@ def facts_of(path: Path, suffix: str | None = None) -> FileFacts:
 
 def _open(path: Path, suffix: str | None = None) -> IO[bytes]:
     """Opens a file for reading bytes, unpacked as its suffix, or the one given, says."""
-    opener = PACKED.get(path.suffix if suffix is None else suffix, open)
+    opener = PACKED.get(path.suffix if suffix is None else suffix)
     try:
-        return opener(path, "rb")  # type: ignore[operator, return-value]
+        if opener:
+            return opener(path, "rb")  # type: ignore[operator, return-value]
+        stream = path.open("rb")
+        first = stream.peek(MOST_OF_FORMAT)
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    for start, advice in FORMATS.items():
+        if first.startswith(start):
+            stream.close()
+            raise UserError(f"{path} is no plain text: {advice}.")
+    return stream

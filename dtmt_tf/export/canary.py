@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -49,9 +50,14 @@ class Canary:
             env={**os.environ, **ENVIRONMENT},
         )
         if result.returncode:
-            words = result.stderr.decode("utf-8", "replace").strip().splitlines()
+            words = result.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
+            if result.returncode < 0:
+                words.append(
+                    f"{signal.Signals(-result.returncode).name} ended it: memory may have run out. "
+                    "The training is saved; dtmt export tries again."
+                )
             raise UserError(
-                "The exported model does not work in a fresh process:\n  " + "\n  ".join(words[-3:])
+                "The exported model does not work in a fresh process:\n  " + "\n  ".join(words)
             )
         translations: list[str] = json.loads(result.stdout)
         return translations

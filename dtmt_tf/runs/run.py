@@ -128,6 +128,8 @@ class Run:
         if values["model_name"] not in MODELS:
             raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
         experiment = from_dict(values, type(MODELS[values["model_name"]]))
+        if experiment.task not in TASKS:
+            raise UserError(f"{path}: this version has no task {experiment.task!r}.")
         for override in overrides:
             if not override.startswith(CHANGEABLE):
                 raise UserError(
@@ -208,7 +210,9 @@ class Run:
         sizes = ", ".join(f"{size:,} {split}" for split, size in corpus.sizes.items())
         logger.info("Pairs: %s", sizes)
         if corpus.dropped:
-            logger.info("%s", format_dropped(corpus.dropped, corpus.sizes["train"]))
+            left = corpus.sizes["train"]
+            level = logging.WARNING if sum(corpus.dropped.values()) > left else logging.INFO
+            logger.log(level, "%s", format_dropped(corpus.dropped, left))
         if corpus.findings:
             logger.warning("The data check found:\n%s", format_findings(corpus.findings))
         return corpus

@@ -23,6 +23,7 @@ from dtmt_tf.training import (
     Summaries,
     Trainer,
     TrainingStep,
+    check_trackers,
     is_chief,
     make_strategy,
     multiplies_bfloat16,
@@ -75,6 +76,9 @@ class Session:
                 memory does not suffice, or another worker is gone.
         """
         check_source(self.run, restart)
+        # a scorer or a tracker that fails should do so before anything is removed or trained
+        score(self.run, ["text"], ["text"])
+        check_trackers(self.trackers)
         if not restart:
             check_beginning(self.run)
         if not self.chief:
@@ -86,8 +90,6 @@ class Session:
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
-        # a scorer that fails should do so before the first update
-        score(self.run, ["text"], ["text"])
         if training.deterministic:
             tf.config.experimental.enable_op_determinism()
         if training.precision == "bfloat16" and not multiplies_bfloat16():

@@ -11,7 +11,7 @@ from dtmt_tf.training.strategy import (
     wait_for_all,
 )
 from dtmt_tf.training.summaries import Summaries
-from dtmt_tf.training.tracking import TRACKERS, Tracker, Value, open_trackers
+from dtmt_tf.training.tracking import TRACKERS, Tracker, Value, check_trackers, open_trackers
 from dtmt_tf.training.trainer import Trainer
 from dtmt_tf.training.validator import Inspection, Validation, Validator
 
@@ -38,6 +38,7 @@ __all__ = [
     "make_schedule",
     "make_strategy",
     "multiplies_bfloat16",
+    "check_trackers",
     "open_trackers",
     "wait_for_all",
 ]

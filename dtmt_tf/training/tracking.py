@@ -127,6 +127,12 @@ def open_trackers(
     return opened
 
 
+def check_trackers(names: Sequence[str]) -> None:
+    """Raises a UserError if the package of one of the trackers is not installed."""
+    for each in names:
+        _imported(each)
+
+
 def _remembered(memory: Path) -> dict[str, str]:
     try:
         return {**json.loads(memory.read_text("utf-8"))}

@@ -186,7 +186,9 @@ def _parser() -> Parser:
     what.add_argument("--compare", metavar="OPTIONS",
                       help="also measure with these options added, in turn")  # fmt: skip
     how = parser.add_argument_group("measurement")
-    how.add_argument("--windows", type=int, default=5, help="default: %(default)s")
+    how.add_argument(
+        "--windows", type=int, default=5, help="measured one after the other (default: %(default)s)"
+    )
     how.add_argument(
         "--updates", type=int, help="updates in a window of train (default: the preset's)"
     )
@@ -201,7 +203,9 @@ def _parser() -> Parser:
     decode.add_argument("--saved-model", action="store_true",
                         help="translate through the run's newest export")  # fmt: skip
     decode.add_argument("--beam", type=int, default=5, help="1 is greedy (default: %(default)s)")
-    decode.add_argument("--batch-size", type=int, default=64, help="default: %(default)s")
+    decode.add_argument(
+        "--batch-size", type=int, default=64, help="sentences at once (default: %(default)s)"
+    )
     decode.add_argument("--memory", action="store_true",
                         help="also translate more lines, to see whether memory grows")  # fmt: skip
     reading = parser.add_argument_group("input")

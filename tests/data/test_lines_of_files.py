@@ -57,6 +57,22 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
         read_lines(path)
 
 
+@pytest.mark.parametrize("read", [read_lines, facts_of, lines.read_whole])
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (gzip.compress(TEXT), "its name end in .gz"),
+        (lzma.compress(TEXT), "its name end in .xz"),
+        (TEXT.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+    ],
+)
+def test_what_is_packed_or_utf_16_under_the_name_of_a_text_is_told(tmp_path, read, content, advice):
+    path = tmp_path / "a.de"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"a\.de is no plain text: .*{advice}"):
+        read(path)
+
+
 @pytest.mark.parametrize("suffix, pack", [("", bytes), (".gz", gzip.compress)])
 def test_byte_order_marks_are_not_read(tmp_path, suffix, pack):
     path = tmp_path / f"a.txt{suffix}"

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -115,6 +116,14 @@ def test_a_model_that_a_fresh_process_can_not_load_is_not_published(tmp_path):
     with pytest.raises(UserError, match="does not work in a fresh process") as error:
         Canary(PAIRS, Scores()).translate(tmp_path)
     assert len(str(error.value).splitlines()) <= 4
+
+
+def test_a_fresh_process_that_is_killed_is_told_of_memory(tmp_path, monkeypatch):
+    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda _, **options: run(killed, **options))
+    with pytest.raises(UserError, match=r"(?s)fresh process:\n  SIGKILL ended it: memory may have"):
+        Canary(PAIRS, Scores()).translate(tmp_path)
 
 
 def test_the_same_weights_settings_and_program_make_no_new_version(

@@ -106,6 +106,14 @@ def test_settings_that_are_damaged_do_not_make_a_folder_ours(run):
     assert there(run.folder) == {"train/experiment.json", "train/corpus.en"}
 
 
+def test_a_run_of_a_task_that_is_not_here_is_told_so(run):
+    settled(run)
+    path = run.work / "experiment.json"
+    path.write_text(path.read_text().replace(f'"{run.experiment.task}"', '"my_task"'))
+    with pytest.raises(UserError, match=r"experiment\.json: this version has no task 'my_task'"):
+        Run.open(run.folder, run.data_dir, run.cache_dir)
+
+
 def test_a_folder_that_another_process_has_is_refused(run):
     settled(run)
     child = os.fork()

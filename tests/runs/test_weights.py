@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -263,6 +264,20 @@ def test_a_worker_passes_by_checkpoints_that_the_chief_will_remove(source, monke
     assert session.train(restart=True) == "trained"
     with pytest.raises(UserError, match="has begun with fresh weights"):
         session.train()
+
+
+@pytest.mark.parametrize("what", ["tracker", "scorer"])
+def test_what_will_not_be_tracked_or_scored_removes_nothing(source, monkeypatch, what):
+    folder = shutil.copytree(source.folder, source.folder.parent / what)
+    settings = ["evaluation.tokenize=nosuch"] if what == "scorer" else []
+    run = Run.open(folder, source.data_dir, source.cache_dir, settings)
+    monkeypatch.setitem(sys.modules, "wandb", None)  # not installed
+    trackers = ["wandb"] if what == "tracker" else []
+    session = Session(run, make_strategy(False, ["CPU:0"]), trackers=trackers)
+    steps = run.checkpoints.steps()
+    with pytest.raises(UserError, match="wandb|nosuch"):
+        session.train(restart=True)
+    assert run.checkpoints.steps() == steps != []
 
 
 def test_a_training_does_not_take_over_an_ensemble(source):
