@@ -188,7 +188,7 @@ class TrainingConfig(Section):
     embedding_dropout_rate: float = _rate(0.3, "share of embeddings left out in training")
     output_dropout_rate: float = _rate(0.3, "the same, of the layer before prediction")
     candidate_dropout_rate: float = _rate(
-        0.1, "the same, of every cell's candidate, drawn at each step"
+        0.1, "the same, of cells' candidates; in Transformers of each part's result"
     )
     subword_dropout_rate: float = _rate(
         0.0, "share of merges left out when a training sentence is cut up"

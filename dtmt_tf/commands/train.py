@@ -8,7 +8,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
@@ -17,6 +17,7 @@ from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.commands.parser import Parser
 
 if TYPE_CHECKING:
+    from dtmt_tf.config import TrainingConfig
     from dtmt_tf.experiment import Experiment
     from dtmt_tf.runs import Run
 
@@ -57,6 +58,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
             "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
             *(better, experiment.model_name, experiment.task, TASKS[experiment.task].model),
         )
+    _tell_of_unread(experiment.training, origins)
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
@@ -75,6 +77,18 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if is_own:
         own_text.check_same(args, experiment)
     return _train(args, experiment, origins, multiworker)
+
+
+def _tell_of_unread(training: TrainingConfig, origins: Mapping[str, str]) -> None:
+    """Warns of settings that `--set` changes and nothing reads."""
+    from dtmt_tf.training import unread
+
+    given = [name.removeprefix("training.") for name, why in origins.items() if why == "--set"]
+    for name in unread(training, given):
+        logger.warning(
+            "training.%s changes nothing: schedule %s and optimizer %s do not read it.",
+            *(name, training.schedule, training.optimizer),
+        )
 
 
 def _parser() -> Parser:

@@ -152,6 +152,9 @@ class TransitionRNN(keras.layers.RNN):
             go_backwards=self.go_backwards,
         )
         after = loop(projected, initial_state=states, mask=mask)
+        if self.go_backwards and mask is not None:  # the loop begins with padding, and tells zeros
+            begun = ops.cumsum(ops.cast(ops.flip(mask, axis=1), "int32"), axis=1) > 0
+            after = ops.where(begun[..., None], after, first)
         before = ops.concatenate([first, after[:, :-1]], axis=1)
         if self.go_backwards:
             before = ops.flip(before, axis=1)

@@ -86,7 +86,7 @@ class DeepRNN(RecurrentModel):
 
     A cell of an encoder or decoder level is a deep transition of `NematusGRUCell`s. The rest is in
     `layers.StackedEncoder`, `layers.StackedDecoderCell` and `layers.DeepReadout`. Square matrices
-    start orthogonal, but for those of the readout; other matrices start from N(0, 0.01^2).
+    start orthogonal, but for the readout's three projections; others start from N(0, 0.01^2).
 
     Args:
         config: Sizes and switches.

@@ -198,10 +198,11 @@ class RecurrenceTransformer(Transformer):
             for layer in self.recurrence.layers
             for chain in layer.recurrence.chains
         }
+        words = None if self.config.recurrence_steps else ops.not_equal(source_ids, PAD_ID)
         fused = {layer.fusion: f"decoder/{layer.name}/fusion/" for layer in self.decoder.layers}
         for each in seen:
             if each.layer in names:
-                gates |= mean_gates(each, None, names[each.layer])
+                gates |= mean_gates(each, words, names[each.layer])
             else:
                 gates |= mean_gates(each, ops.not_equal(target_ids, PAD_ID), fused[each.layer])
         return gates, weights

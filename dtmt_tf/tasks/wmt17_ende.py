@@ -11,7 +11,7 @@ Otherwise than there:
 - a validation searches with beam 12, theirs with 5; its cross entropy has what 50 sub-words hold of
   a longer pair, which they leave out;
 - sentences of 50 and more sub-words, which training leaves out, are translated in parts;
-- <unk> may be predicted, and hypotheses that end take no place from those that go on.
+- hypotheses that end take no place from those that go on.
 """
 
 from dtmt_tf.config import DataConfig, DecodingConfig, Task, TrainingConfig

@@ -2,6 +2,7 @@
 
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.cross_entropy import CrossEntropy
+from dtmt_tf.training.optimizer import unread
 from dtmt_tf.training.schedule import make_schedule
 from dtmt_tf.training.step import TrainingStep, Update, load_weights, multiplies_bfloat16
 from dtmt_tf.training.stopping import OUT_OF_TIME, Limits, Outcome, finished
@@ -40,5 +41,6 @@ __all__ = [
     "multiplies_bfloat16",
     "check_trackers",
     "open_trackers",
+    "unread",
     "wait_for_all",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
-from dtmt_tf.training.schedule import make_schedule
+from dtmt_tf.training.schedule import SCHEDULES, make_schedule
 
 
 class Reduced:
@@ -135,6 +135,14 @@ class ReducedAdadelta(Reduced, keras.optimizers.Adadelta):
 def make_optimizer(training: TrainingConfig) -> Any:
     """Returns the optimiser that `training.optimizer` names."""
     return {"adam": ReducedAdam, "adadelta": ReducedAdadelta}[training.optimizer](training)
+
+
+def unread(training: TrainingConfig, names: Iterable[str]) -> list[str]:
+    """Returns those settings that only another schedule or another optimiser reads."""
+    of_others = {name for each in SCHEDULES.values() for name in each.reads}
+    of_others -= {*SCHEDULES[training.schedule].reads}
+    kinds = {"adam", "adadelta"} - {training.optimizer}
+    return [name for name in names if name in of_others or name.partition("_")[0] in kinds]
 
 
 def handle(variable: Any) -> Any:

@@ -16,7 +16,12 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     Args:
         training: The settings, `training.*`.
+
+    Attributes:
+        reads: Names of the settings that the rate depends on.
     """
+
+    reads: tuple[str, ...]
 
     def __init__(self, training: TrainingConfig) -> None:
         self.training = training
@@ -39,6 +44,11 @@ class DTMTSchedule(Schedule):
     t = s / n and passes lr0 / 2 at t = e / n. n is a setting of its own: it keeps the paper's rates
     on whatever number of devices is present. Below `learning_rate_floor` the rate does not fall.
     """
+
+    reads = (
+        *("learning_rate", "learning_rate_floor", "schedule_replicas", "schedule_warmup"),
+        *("schedule_decay_start", "schedule_decay_end"),
+    )
 
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
@@ -66,6 +76,8 @@ class DTMTSchedule(Schedule):
 class ConstantSchedule(Schedule):
     """`learning_rate` at every update."""
 
+    reads = ("learning_rate",)
+
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
         return ops.convert_to_tensor(self.training.learning_rate, "float32")
@@ -82,6 +94,8 @@ class InverseSqrtSchedule(Schedule):
 
     (Vaswani et al., 2017, Eq. (3), whose `d^-0.5 w^-0.5` is the peak.)
     """
+
+    reads = ("peak_learning_rate", "warmup_updates")
 
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
@@ -104,6 +118,11 @@ class PeakSchedule(Schedule):
     lr(t) = peak * min((t + 1) / w,  (final / peak)^(clip((t - s) / (e - s), 0, 1)))
     """
 
+    reads = (
+        *("peak_learning_rate", "warmup_updates", "decay_start_updates", "decay_end_updates"),
+        "final_learning_rate",
+    )
+
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
         training, t = self.training, ops.cast(step, "float32")
@@ -123,12 +142,14 @@ class PeakSchedule(Schedule):
         )
 
 
+SCHEDULES: dict[str, type[Schedule]] = {
+    "dtmt": DTMTSchedule,
+    "constant": ConstantSchedule,
+    "inverse_sqrt": InverseSqrtSchedule,
+    "peak": PeakSchedule,
+}
+
+
 def make_schedule(training: TrainingConfig) -> Schedule:
     """Returns the schedule that `training.schedule` names."""
-    kinds: dict[str, type[Schedule]] = {
-        "dtmt": DTMTSchedule,
-        "constant": ConstantSchedule,
-        "inverse_sqrt": InverseSqrtSchedule,
-        "peak": PeakSchedule,
-    }
-    return kinds[training.schedule](training)
+    return SCHEDULES[training.schedule](training)

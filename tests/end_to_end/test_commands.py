@@ -47,6 +47,16 @@ def test_dry_run_prints_parameters_memory_and_steps(here):
     assert "8.0e-04 at 400, falling from 25,000, 5.0e-05 at 150,000" in result.stdout
 
 
+def test_a_rate_that_the_schedule_does_not_read_is_told(here, caplog):
+    settings = ["training.learning_rate=1e-4", "training.validation_steps=10"]
+    here("train", "--task", "wmt14_ende_base", "--set", *settings, "--dry-run")
+    told = [text for text in caplog.messages if "changes nothing" in text]
+    assert told == [
+        "training.learning_rate changes nothing: schedule inverse_sqrt and optimizer adam do not "
+        "read it."
+    ]
+
+
 def test_absent_corpus_says_what_to_put_where(here, tmp_path):
     result = here("train", "--task", "nist_zhen", "--data-dir", tmp_path, "--output-dir", tmp_path)
     refused(result, "nist/train.zh was not found", str(tmp_path), "one sentence a line")

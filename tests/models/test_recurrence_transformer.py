@@ -321,6 +321,16 @@ def test_gates_of_the_recurrence_are_inspected(form):
     assert max(abs(value - 0.5) for value in before) > 1e-3
 
 
+@pytest.mark.parametrize("form", ["birnn, three layers", "as long as the sentence"])
+def test_gates_of_the_recurrence_do_not_notice_padding(form):
+    model = make_model(form)
+    gates, _ = model.inspect(SOURCE, TARGET)
+    longer, _ = model.inspect(np.pad(SOURCE, ((0, 0), (0, 3))), TARGET)
+    assert gates and {name: float(longer[name]) for name in gates} == pytest.approx(
+        {name: float(gate) for name, gate in gates.items()}, rel=1e-5
+    )
+
+
 def test_gates_of_a_gated_sum_are_inspected_where_there_are_words():
     model = make_model("gated, all, pre-norm")
     names = [f"decoder/{layer.name}/fusion/l" for layer in model.decoder.layers]

@@ -1,12 +1,14 @@
 """Learning-rate schedules: golden values and phases."""
 
+import dataclasses
+
 import pytest
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.tasks import TASKS
-from dtmt_tf.training import make_schedule
-from dtmt_tf.training.schedule import DTMTSchedule
+from dtmt_tf.training import make_schedule, unread
+from dtmt_tf.training.schedule import SCHEDULES, DTMTSchedule
 from tests.reference import numpy_dtmt as ref
 
 ZH_EN = TrainingConfig(
@@ -124,6 +126,35 @@ def test_peak_can_say_what_formula_17_says():
 def test_settings_that_make_no_sense_are_refused(change, message):
     with pytest.raises(UserError, match=message):
         TrainingConfig(**PEAK | change)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_each_schedule_reads_what_it_says_and_nothing_else(schedule):
+    options = {"learning_rate_floor": 1e-4, "schedule_replicas": 2, "decay_start_updates": 3_000}
+    training = TrainingConfig(schedule=schedule, **options)
+    steps = (0, 100, 2_500, 40_000, 160_000, 10**7)
+
+    def rates(training):
+        made = make_schedule(training)
+        return [float(made(step)) for step in steps]
+
+    names = {name for each in SCHEDULES.values() for name in each.reads}
+    moved = {
+        name
+        for name in names
+        if rates(training)
+        != rates(dataclasses.replace(training, **{name: getattr(training, name) * 2}))
+    }
+    assert moved == {*SCHEDULES[schedule].reads}
+    assert set(unread(training, [*names, "clip_norm", "schedule"])) == names - moved
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "told"), [("adam", ["adadelta_rho"]), ("adadelta", ["adam_beta_2"])]
+)
+def test_settings_of_another_optimiser_are_told(optimizer, told):
+    names = ["adam_beta_2", "adadelta_rho", "ema_decay"]
+    assert unread(TrainingConfig(optimizer=optimizer), names) == told
 
 
 def test_settings_of_a_schedule_that_is_not_used_are_not_looked_at():
