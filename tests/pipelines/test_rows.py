@@ -2,6 +2,8 @@
 
 import argparse
 import dataclasses
+import itertools
+import shlex
 import signal
 import types
 
@@ -15,6 +17,7 @@ from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, jobs, records, report, reproduce
 from pipelines.papers.dtmt import PAPER, TABLES
 from pipelines.papers.paper import Paper, Row, Table
+from tests.test_documents import ALL
 
 VOCABULARIES = [
     *("data.joint_vocabulary=false", "data.source_vocab_size=40067"),
@@ -306,6 +309,21 @@ def test_a_recorded_row_is_found_by_the_command_that_made_it(record):
     assert (records.RECORDS / job.record).exists()
     assert job.name == record["name"]
     assert jobs.series(args)["hash"] == series["hash"]
+
+
+def test_each_recorded_row_has_a_command_on_a_page():
+    told = set()
+    for _, script, words in ALL:
+        if script != "reproduce" or "--plan" in words:
+            continue
+        args = reproduce._parser().parse_args(shlex.split(words))
+        paper = PAPERS[args.paper]
+        for task, tables in paper.by_task(args.table, args.task).items():
+            of_task = argparse.Namespace(**{**vars(args), "task": task, "table": tables})
+            of_task.max_steps = args.max_steps or jobs.shared_training(paper, task).max_steps
+            for row, seed in itertools.product(reproduce._rows(of_task), args.seeds):
+                told.add(jobs.make_job(of_task, row, seed, timed=True).record)
+    assert {f"{record['task']}-{record['name']}.json" for record in RECORDED} <= told
 
 
 OTHER = Paper(
