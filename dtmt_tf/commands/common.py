@@ -168,8 +168,10 @@ def run_folder(args: argparse.Namespace) -> Path:
     for text in getattr(args, "set", ()) if hasattr(args, "run") else ():
         if "=" not in text and Path(text).is_dir():
             raise UserError(f"--set {text}: a run's folder comes before --set.")
-    if hasattr(args, "run") and args.name and os.sep in args.name and Path(args.name).is_dir():
-        raise UserError(f"--name takes a name alone. Give the folder without it: {args.name}")
+    for option in ("name", "model") if hasattr(args, "run") else ():
+        text = getattr(args, option) or ""
+        if os.sep in text and Path(text).is_dir():
+            raise UserError(f"--{option} takes a name alone. Give the folder without it: {text}")
     task, model = task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
 

@@ -49,6 +49,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--sample does not go with --glossary")
     if chosen and not args.sample:
         parser.error(f"--{next(iter(chosen)).replace('_', '-')} goes with --sample")
+    if args.input and args.input.is_dir():
+        raise UserError(f"{args.input} is a folder. A model's folder goes behind --model.")
     lines.check_files(args, args.score, args.prefix, args.glossary, args.vocabulary)
     # read once: a pipe has them once
     args.terms = read_glossary(args.glossary) if args.glossary else {}

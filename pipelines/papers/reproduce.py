@@ -154,9 +154,10 @@ def _parser() -> Parser:
         "python pipelines/reproduce.py",
         "Run the rows of tables and figures of a paper, each with the same number of updates, "
         "score them, and rewrite the tables of RESULTS.md. Rows that have a record are not run "
-        "again.",
+        "again: --records names another place, --report a copy of RESULTS.md.",
         "python pipelines/reproduce.py dtmt --table 3 6 --plan",
-        "python pipelines/reproduce.py dtmt --table 3 --rows gru0 lgru0 --seeds 1 2",
+        "python pipelines/reproduce.py dtmt --table 3 --rows gru0 lgru0 --seeds 1 2 \\",
+        "    --max-steps 1650 --records mine --report mine.md",
         "python pipelines/reproduce.py dtmt --table 4 --figure 3 --max-steps 1650",
         "python pipelines/reproduce.py dtmt --table 5 --task wmt14_ende \\",
         "    --preset paper",
