@@ -154,7 +154,11 @@ class _Side:
         except UnicodeDecodeError:
             self.note("invalid UTF-8", "fatal", "not UTF-8")
             return None
-        if _CONTROL.search(line):
+        if b"\r" in line:
+            self.note(
+                "lone carriage return", "warning", r"\r within; if it ends lines: tr '\r' '\n'"
+            )
+        elif _CONTROL.search(line):
             self.note("control character", "warning", "control character")
         if not text or text.isspace():
             self.note("blank line", "warning", "blank line")

@@ -54,6 +54,17 @@ def test_a_single_split_can_be_checked(check, split):
             Finding("control character", "warning", "train.de", 2, 1, "control character"),
         ),
         (
+            (b"one\rtwo\n", b"eins\n"),
+            Finding(
+                "lone carriage return",
+                "warning",
+                "train.en",
+                1,
+                1,
+                r"\r within; if it ends lines: tr '\r' '\n'",
+            ),
+        ),
+        (
             (b"one\ntwo\r\nthree\r\n", b"eins\nzwei\ndrei\n"),
             Finding("carriage return", "warning", "train.en", 2, 2, r"ends in \r\n, read as \n"),
         ),
