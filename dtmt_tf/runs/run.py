@@ -127,7 +127,10 @@ class Run:
         values = record["settings"]
         if values["model_name"] not in MODELS:
             raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
-        experiment = from_dict(values, type(MODELS[values["model_name"]]))
+        try:
+            experiment = from_dict(values, type(MODELS[values["model_name"]]))
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
         if experiment.task not in TASKS:
             raise UserError(f"{path}: this version has no task {experiment.task!r}.")
         for override in overrides:

@@ -114,6 +114,20 @@ def test_a_run_of_a_task_that_is_not_here_is_told_so(run):
         Run.open(run.folder, run.data_dir, run.cache_dir)
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [({"mixup": 1}, "mixup.*Use the version"), ({"max_steps": -1}, "`training.max_steps` should")],
+)
+def test_settings_that_do_not_fit_this_version_are_told_with_their_file(run, setting, told):
+    settled(run)
+    path = run.work / "experiment.json"
+    record = json.loads(path.read_text())
+    record["settings"]["training"] |= setting
+    path.write_text(json.dumps(record))
+    with pytest.raises(UserError, match=rf"experiment\.json: .*{told}"):
+        Run.open(run.folder, run.data_dir, run.cache_dir)
+
+
 def test_a_folder_that_another_process_has_is_refused(run):
     settled(run)
     child = os.fork()
