@@ -201,11 +201,15 @@ def _updates_an_epoch(facts: TextFacts, known: Settings) -> int:
     1.75 positions a word (sub-words, <eos>, padding) and a dozen updates that are not full: within
     10 % for Multi30k, Tatoeba and 3,000 pairs.
     """
+    return round(1.75 * facts.words / _tokens_an_update(facts, known) + 12)
+
+
+def _tokens_an_update(facts: TextFacts, known: Settings) -> float:
+    """Returns about how many positions an update reads."""
+    tokens = known["data.max_tokens_per_batch"]
     if sentences := known["data.sentences_per_batch"]:
-        batches = facts.pairs / sentences
-    else:
-        batches = 1.75 * facts.words / known["data.max_tokens_per_batch"]
-    return round(batches / _batches_an_update(facts, known) + 12)
+        tokens = sentences * 1.75 * facts.words / facts.pairs
+    return float(tokens * _batches_an_update(facts, known))
 
 
 def _batches_an_update(facts: TextFacts, known: Settings) -> int:
@@ -230,7 +234,7 @@ def _warmup(_: TextFacts, known: Settings) -> Sized:
 
 def _peak(facts: TextFacts, known: Settings) -> Sized:
     """2.4e-3 for updates of 1,280 tokens (search 2), 2.7e-3 for less ("Text of one's own")."""
-    tokens = known["data.max_tokens_per_batch"] * _batches_an_update(facts, known)
+    tokens = round(_tokens_an_update(facts, known))
     value = 2.7e-3 if tokens < 1000 else 2.4e-3
     if value < (final := known.get("training.final_learning_rate", 0)):
         return Sized(final, "the final rate, which is higher than it would be")

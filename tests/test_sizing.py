@@ -135,6 +135,14 @@ def test_sizes_keep_within_what_is_set(given, name, value):
     assert sizes[f"training.{name}"].reason != plain[f"training.{name}"].reason
 
 
+@pytest.mark.parametrize(("sentences", "rate"), [(16, 2.7e-3), (100, 2.4e-3)])
+def test_the_rate_is_that_of_the_sentences_of_a_batch(sentences, rate):
+    experiment, sizes = sized(facts(29_000), f"data.sentences_per_batch={sentences}")
+    assert experiment.training.peak_learning_rate == rate
+    tokens = f"{round(sentences * 1.75 * 7):,} tokens"
+    assert sizes["training.peak_learning_rate"].reason == f"updates of {tokens}"
+
+
 def test_a_schedule_that_is_set_gets_the_sizes_that_it_reads():
     fall = {"decay_start_updates", "decay_end_updates", "final_learning_rate"}
     rise = {"warmup_updates", "peak_learning_rate"}
