@@ -224,7 +224,9 @@ def _kind(key: str, sections: Mapping[str, Any]) -> Any:
     if key not in known:
         if names := [each.__name__ for each in _architectures() if key in _keys(each)]:
             of = " and ".join(name.removesuffix("Config") for name in names)
-            raise UserError(f"{key} is a setting of {of} alone. Name such a model with --model.")
+            raise UserError(
+                f"{key} is a setting of {of}, not of this model. --model names another."
+            )
         near = hint(key, known, "--show-config lists them all.")
         raise UserError(f"Unknown setting {key!r}. {near}")
     section_name, _, name = key.partition(".")

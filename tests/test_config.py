@@ -91,8 +91,8 @@ def test_an_unknown_setting_stops_the_run_and_gets_a_suggestion(override, hint):
 )
 def test_a_setting_of_another_architecture_is_told_so(override, architectures):
     key = override.partition("=")[0]
-    advice = "Name such a model with --model."
-    assert message(override) == f"{key} is a setting of {architectures} alone. {advice}"
+    advice = "not of this model. --model names another."
+    assert message(override) == f"{key} is a setting of {architectures}, {advice}"
 
 
 def test_sections_are_no_settings():
