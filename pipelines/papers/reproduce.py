@@ -55,9 +55,9 @@ def command() -> int:
     if len(tables) > 1 and (args.rows or args.begin_with):
         each = "; ".join(f"{', '.join(names)} of {task}" for task, names in tables.items())
         raise UserError(f"--rows and --begin-with go with tables of one task. Asked for: {each}.")
-    figures = args.figure
-    for k, (task, names) in enumerate(tables.items()):
-        of_task = {"task": task, "table": names, "figure": figures if k == 0 else []}
+    drawn_of = paper.task if paper.task in tables else next(iter(tables))
+    for task, names in tables.items():
+        of_task = {"task": task, "table": names, "figure": args.figure if task == drawn_of else []}
         if code := _reproduce(argparse.Namespace(**vars(args) | of_task), paper):
             return code
     return 0
