@@ -160,6 +160,14 @@ def is_ours(folder: Path) -> bool:
     return file_status(folder / MARK) is not None
 
 
+def check_marked(folder: Path) -> None:
+    """Raises a UserError if a folder has no mark."""
+    if not is_ours(folder):
+        raise UserError(
+            f"{folder} is no folder that dtmt_tf made: it has no {MARK}. Nothing was removed."
+        )
+
+
 def clean(folder: Path, known: Iterable[str]) -> list[Path]:
     """Removes the files that this program knows from a folder that it marked.
 
@@ -177,10 +185,7 @@ def clean(folder: Path, known: Iterable[str]) -> list[Path]:
     Side effects:
         Removes files, and folders of the patterns that are empty then.
     """
-    if not is_ours(folder):
-        raise UserError(
-            f"{folder} is no folder that dtmt_tf made: it has no {MARK}. Nothing was removed."
-        )
+    check_marked(folder)
     patterns = [pattern.split("/") for pattern in known]
     stay = []
     for place, folders, names in os.walk(folder, topdown=False, onerror=_raise):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     lines.check_outputs((), {"--output": args.output})
     startup.start_tensorflow()
     run = common.open_run(args)
-    print(write_report(run, args.output, attention(run)))
+    with contextlib.nullcontext() if args.output else run.claimed():
+        print(write_report(run, args.output, attention(run)))
     return 0
 
 

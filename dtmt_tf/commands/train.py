@@ -117,7 +117,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--restart",
         action="store_true",
-        help="remove the run's checkpoints, sub-words and scores, and begin anew; exports stay",
+        help="begin anew; the run's checkpoints, sub-words and scores go once the new training has "
+        "come through its first update, exports stay",
     )
     parser.add_argument(
         "--init-from",

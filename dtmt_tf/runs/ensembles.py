@@ -8,6 +8,7 @@ from pathlib import Path
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
 from dtmt_tf.languages import are_opposite
+from dtmt_tf.runs.former import forget, set_aside
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
 
@@ -49,7 +50,8 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             )
     check_subwords(members)
     with united.claimed():
-        united.restart()  # scores of an ensemble of other members that had the name
+        set_aside(united)  # scores of an ensemble of other members that had the name
+        forget(united)
         united.write_settings()
     return united
 

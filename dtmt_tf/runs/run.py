@@ -27,6 +27,7 @@ from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, wi
 from dtmt_tf.export import sample_pairs
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
+from dtmt_tf.runs.former import ASIDE
 from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
@@ -38,14 +39,6 @@ logger = logging.getLogger(__name__)
 PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu", "babel")
 MOST_SHOWN = 10_000  # pairs that samples are chosen from
 AVERAGES = "training.average"  # settings of how checkpoints are averaged
-KNOWN = (  # what a run makes below its folder; translations of splits besides
-    *(f"train/{name}" for name in ("experiment.json", "samples.json", "subwords.json")),
-    *(f"train/{name}" for name in ("scores.json", *Vocabulary.FILES)),
-    *("train/checkpoints/step-*.npz", "train/checkpoints/step-*.npz.damaged"),
-    *("events.out.tfevents.*", "train/tensorboard/events.out.tfevents.*", "train/*.partial"),
-    *("train/report.html", "train/curve.png", "train/metrics.csv"),  # see `commands.report`
-    *("train/trackers.json", "train/bad-step-*.json"),
-)
 REMEDIES = {
     "experiment.json": "The command that made the run writes it anew when it goes on.",
     "samples.json": "The command that made the run writes it anew when it goes on.",
@@ -118,6 +111,11 @@ class Run:
             UserError: If there is none, or an override is about anything else.
         """
         path = folder / "train" / "experiment.json"
+        if not path.exists() and (folder / ASIDE).exists():
+            raise UserError(
+                f"{folder} is being trained anew with --restart. If that was killed, the same "
+                "command without --restart puts back what was there."
+            )
         if not path.exists():
             raise UserError(
                 f"{folder} holds no run. To make it, run dtmt train with its --task and --name."
@@ -339,29 +337,6 @@ class Run:
         scored = [entry for entry in newest.history if "chrf" in entry]
         return finished(self.experiment.training, newest.step, scored)
 
-    def restart(self) -> None:
-        """Removes checkpoints, sub-words and scores of an earlier run; exports stay.
-
-        Files of others stay, and are told of. The run is claimed.
-        """
-        scored = [f"train/{split}.txt*" for split in self._splits_scored()]
-        steps = self.checkpoints.steps()
-        stay = folders.clean(self.folder, [*KNOWN, *scored])
-        if any(steps):
-            exported = any(self.folder.glob("[0-9]*/saved_model.pb"))
-            kept = " What is exported stays, and translates until this run exports." * exported
-            logger.info("Starting over: %s updates are forgotten.%s", f"{steps[-1]:,}", kept)
-        if others := [path for path in stay if self.work in path.parents]:
-            logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
-
-    def _splits_scored(self) -> set[str]:
-        """Returns the splits whose translations may lie in the folder."""
-        try:
-            scored = self.read("scores.json")
-        except UserError:  # damaged
-            scored = {}
-        return {"train", "validation", *self.corpus.sizes, *scored}
-
     def check_trained(self) -> None:
         """Raises a UserError if there is no checkpoint of it, or of a member."""
         for run in self.members or [self]:
@@ -378,13 +353,17 @@ class Run:
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
         return self.checkpoints.describe(steps[0])
 
-    def read(self, name: str) -> dict[str, Any]:
+    def read(self, name: str, folder: Path | None = None) -> dict[str, Any]:
         """Returns one of the run's JSON files; nothing if it is not there.
+
+        Args:
+            name: The file's.
+            folder: Where it lies; by default `work`.
 
         Raises:
             UserError: If it is damaged.
         """
-        path = self.work / name
+        path = (folder or self.work) / name
         if not path.exists():
             return {}
         try:

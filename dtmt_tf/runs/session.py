@@ -12,6 +12,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment, defaults, to_dict
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.compared import all_settings, compared
+from dtmt_tf.runs.former import set_aside, settle
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
@@ -69,7 +70,8 @@ class Session:
         """Trains, or goes on training; the run's folder belongs to this process meanwhile.
 
         Args:
-            restart: Forget checkpoints, sub-words and scores of an earlier run; exports stay.
+            restart: Forget checkpoints, sub-words and scores of an earlier run, once this one has
+                come to its first update; exports stay.
 
         Raises:
             UserError: If another process has the folder, the run was begun with other settings,
@@ -79,14 +81,20 @@ class Session:
         # a scorer or a tracker that fails should do so before anything is removed or trained
         score(self.run, ["text"], ["text"])
         check_trackers(self.trackers)
-        if not restart:
-            check_beginning(self.run)
         if not self.chief:
+            if not restart:
+                check_beginning(self.run)
             return self._guarded()
         with self.run.claimed():
-            if restart and self.run.corpus.sizes:  # what is missing or unsound removes nothing
-                self.run.restart()
-            return self._guarded()
+            if not restart:
+                settle(self.run)
+                check_beginning(self.run)
+            elif self.run.corpus.sizes:  # what is missing or unsound moves nothing
+                set_aside(self.run)
+            try:
+                return self._guarded()
+            finally:
+                settle(self.run)
 
     def _guarded(self) -> Outcome:
         training = self.run.experiment.training
@@ -155,6 +163,8 @@ class Session:
         )
         try:
             trainer.rehearse()
+            if self.chief:
+                settle(run)
             outcome = trainer.run()
         finally:
             if trainer.summaries:

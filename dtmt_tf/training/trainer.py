@@ -187,7 +187,8 @@ class Trainer:
     def rehearse(self) -> None:
         """Makes an update of a whole batch of the longest pairs, and leaves all as it was.
 
-        BPE-dropout, which lengthens what is stored, is left out of it.
+        BPE-dropout, which lengthens what is stored, is left out of it. Then a fresh state is saved:
+        a disk that is full says so, and there is one to go back to.
 
         Raises:
             UserError: If memory does not suffice, naming the settings to change.
@@ -208,6 +209,8 @@ class Trainer:
                 f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
                 f"{self.plan.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
             ) from error
+        if not self.step and not self.checkpoints.steps():
+            self.save()
 
     def run(self) -> Outcome:
         """Trains from the present step.
@@ -223,8 +226,6 @@ class Trainer:
 
     def _loop(self, stop: Stop) -> None:
         training = self.training
-        if not self.step and not self.checkpoints.steps():
-            self.save()  # a disk that is full says so now, and there is a state to go back to
         batches = self._batches()
         self._clock.resume()
         with tqdm(

@@ -1,11 +1,13 @@
 """What `dtmt report` writes, and where."""
 
+import fcntl
 import json
 
 import pytest
 
 from dtmt_tf.commands import report
 from dtmt_tf.errors import UserError
+from dtmt_tf.folders import LOCK
 from dtmt_tf.runs import Run
 from tests.end_to_end.test_older_artifacts import unpack
 
@@ -74,3 +76,12 @@ def test_a_page_does_not_take_the_place_of_another_file(stopped):
     with pytest.raises(UserError, match="ends in .html"):
         report.command([str(stopped.folder), "-o", str(path)])
     assert path.read_bytes() == before
+
+
+def test_a_run_that_another_process_has_is_told_before_anything_is_drawn(stopped, monkeypatch):
+    monkeypatch.setattr(report.startup, "start_tensorflow", lambda: None)  # it has started
+    monkeypatch.setattr(report, "attention", lambda run: pytest.fail("drawn in vain"))
+    with (stopped.folder / LOCK).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="is in use by"):
+            report.command([str(stopped.folder)])

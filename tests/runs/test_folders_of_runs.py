@@ -14,6 +14,7 @@ from dtmt_tf.folders import MARK, claimed
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, Session
 from dtmt_tf.runs.compared import all_settings, compared
+from dtmt_tf.runs.former import ASIDE, forget, set_aside, settle
 from dtmt_tf.tasks import TASKS
 
 OURS = [
@@ -58,7 +59,8 @@ def test_a_new_folder_is_marked_and_a_restart_leaves_the_files_of_others(run, ca
         assert (run.folder / MARK).is_file()
         fill(run.work, *OURS, *THEIRS)
         fill(run.folder, "1/saved_model.pb", "beside.txt", "events.out.tfevents.1.host.2.0.v2")
-        run.restart()
+        set_aside(run)
+        forget(run)
     left = {*(f"train/{name}" for name in THEIRS), "1/saved_model.pb", "beside.txt"}
     assert there(run.folder) == {MARK, ".lock", *left}
     assert "notes.txt" in caplog.text and "beside.txt" not in caplog.text
@@ -77,7 +79,7 @@ def test_a_folder_of_something_else_is_refused_and_stays_as_it_was(run):
 def test_a_restart_without_a_mark_removes_nothing(run):
     fill(run.work, *OURS)
     with pytest.raises(UserError, match="Nothing was removed"):
-        run.restart()
+        set_aside(run)
     assert there(run.work) == set(OURS)
 
 
@@ -88,8 +90,59 @@ def test_a_run_of_an_older_version_is_known_by_its_settings(run, older):
     with run.claimed():
         assert (run.folder / MARK).is_file()
         fill(run.work, *OURS, *THEIRS)
-        run.restart()
+        set_aside(run)
+        forget(run)
     assert there(run.work) == set(THEIRS)
+
+
+def contents(folder):
+    return {name: (folder / name).read_text() for name in there(folder)}
+
+
+def test_a_restart_that_fails_before_its_first_checkpoint_leaves_the_run_as_it_was(run, caplog):
+    caplog.set_level("INFO")
+    with run.claimed():
+        fill(run.work, *OURS, *THEIRS)
+        fill(run.folder, "1/saved_model.pb", "events.out.tfevents.1.host.2.0.v2")
+        before = contents(run.folder)
+        set_aside(run)
+        assert run.checkpoints.steps() == []
+        with pytest.raises(UserError, match="trained anew with --restart. If that was killed"):
+            Run.open(run.folder, None, run.cache_dir)
+        fill(
+            run.folder,
+            "train/subwords.json",
+            "train/scores.json.partial",
+            "events.out.tfevents.9.host",
+        )
+        fill(run.work, "theirs.txt")  # put there meanwhile
+        (run.work / "subwords.json").write_text("new")
+        for _ in range(2):  # as after a kill, it can be settled again
+            settle(run)
+        assert contents(run.folder) == before | {"train/theirs.txt": "{}"}
+    assert "again as it was before --restart" in caplog.text
+
+
+def test_a_restart_that_has_a_checkpoint_stays_whoever_settles(run):
+    with run.claimed():
+        fill(run.work, *OURS, *THEIRS)
+        set_aside(run)
+        fill(run.work, "checkpoints/step-00000000.npz")
+        (run.folder / ASIDE / "samples.json").unlink()  # killed while it forgot
+        settle(run)
+        settle(run)
+    assert there(run.work) == {*THEIRS, "checkpoints/step-00000000.npz"}
+    assert not (run.folder / ASIDE).exists()
+
+
+def test_what_a_killed_restart_left_is_put_back_before_it_is_set_aside_again(run):
+    with run.claimed():
+        fill(run.work, *OURS)
+        set_aside(run)
+        fill(run.work, "subwords.json")
+        set_aside(run)
+        settle(run)
+    assert there(run.work) == set(OURS)
 
 
 def test_a_corpus_that_an_older_version_prepared_is_known(run):

@@ -16,6 +16,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve, with_overrides
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, Session
+from dtmt_tf.runs.former import ASIDE
 from dtmt_tf.runs.session import other_batches
 from dtmt_tf.runs.weights import best_weights, check_beginning, check_source, take_weights
 from dtmt_tf.tasks import TASKS
@@ -266,18 +267,34 @@ def test_a_worker_passes_by_checkpoints_that_the_chief_will_remove(source, monke
         session.train()
 
 
-@pytest.mark.parametrize("what", ["tracker", "scorer"])
-def test_what_will_not_be_tracked_or_scored_removes_nothing(source, monkeypatch, what):
+@pytest.mark.parametrize("what", ["tracker", "scorer", "sub-words", "memory"])
+def test_a_restart_that_fails_leaves_the_run_as_it_was(source, monkeypatch, what):
     folder = shutil.copytree(source.folder, source.folder.parent / what)
-    settings = ["evaluation.tokenize=nosuch"] if what == "scorer" else []
-    run = Run.open(folder, source.data_dir, source.cache_dir, settings)
+    settings = {
+        "scorer": ["evaluation.tokenize=nosuch"],
+        "sub-words": ["data.source_vocab_size=9"],
+    }
+    run = Run.open(folder, source.data_dir, source.cache_dir)
+    run.experiment, _ = with_overrides(run.experiment, {}, settings.get(what, []))
+    fingerprint = Run.open(folder, source.data_dir, source.cache_dir).vocabulary.fingerprint
     monkeypatch.setitem(sys.modules, "wandb", None)  # not installed
+    begun = []
+
+    def rehearse(trainer):
+        begun.extend(run.checkpoints.steps())
+        raise UserError("Memory does not suffice.")
+
+    monkeypatch.setattr(Trainer, "rehearse", rehearse)
     trackers = ["wandb"] if what == "tracker" else []
     session = Session(run, make_strategy(False, ["CPU:0"]), trackers=trackers)
     steps = run.checkpoints.steps()
-    with pytest.raises(UserError, match="wandb|nosuch"):
+    with pytest.raises(UserError, match="wandb|nosuch|source_vocab_size|Memory"):
         session.train(restart=True)
+    assert begun == []
     assert run.checkpoints.steps() == steps != []
+    again = Run.open(folder, source.data_dir, source.cache_dir)
+    assert again.vocabulary.fingerprint == fingerprint
+    assert not (folder / ASIDE).exists()
 
 
 def test_a_training_does_not_take_over_an_ensemble(source):

@@ -1,0 +1,109 @@
+"""What a run was before `--restart`: set aside until the new training has begun, else put back."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtmt_tf import folders
+from dtmt_tf.errors import UserError
+from dtmt_tf.text import Vocabulary
+
+if TYPE_CHECKING:
+    from dtmt_tf.runs.run import Run
+
+logger = logging.getLogger(__name__)
+
+ASIDE = ".former"
+EVENTS = "events.out.tfevents.*"
+KNOWN = (  # what a run makes in its folder `train`; translations of splits besides
+    *("experiment.json", "samples.json", "subwords.json", "scores.json", *Vocabulary.FILES),
+    *("checkpoints/step-*.npz", "checkpoints/step-*.npz.damaged", "*.partial"),
+    *(EVENTS, f"tensorboard/{EVENTS}", "trackers.json", "bad-step-*.json"),
+    *("report.html", "curve.png", "metrics.csv"),  # see `commands.report`
+)
+
+
+def set_aside(run: Run) -> None:
+    """Sets a run's checkpoints, sub-words, scores and events aside. The run is claimed.
+
+    Raises:
+        UserError: If the folder is not marked as this program's.
+    """
+    settle(run)
+    if not run.work.exists():
+        return
+    folders.check_marked(run.folder)
+    steps = run.checkpoints.steps()
+    if any(steps):
+        exported = any(run.folder.glob("[0-9]*/saved_model.pb"))
+        kept = " What is exported stays, and translates until this run exports." * exported
+        logger.info("Starting over: %s updates are forgotten.%s", f"{steps[-1]:,}", kept)
+    run.work.rename(run.folder / ASIDE)
+    for path in run.folder.glob(EVENTS):
+        path.rename(run.folder / ASIDE / path.name)
+
+
+def settle(run: Run) -> None:
+    """Forgets what was set aside if the run has a checkpoint again, else puts it back.
+
+    A process that is killed may leave it as it is: to settle again does the same.
+    """
+    if not (run.folder / ASIDE).exists():
+        return
+    if run.checkpoints.steps():
+        forget(run)
+    else:
+        _put_back(run)
+
+
+def forget(run: Run) -> None:
+    """Removes what was set aside. Files of others stay in the run, and are told of."""
+    aside = run.folder / ASIDE
+    if not aside.exists():
+        return
+    if others := _clear(run, aside, run.work):
+        logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
+
+
+def _put_back(run: Run) -> None:
+    """Puts back what was set aside, in place of what a training that did not begin has made."""
+    aside = run.folder / ASIDE
+    _clear(run, run.work, aside)
+    if events := list(aside.glob(EVENTS)):
+        for path in run.folder.glob(EVENTS):
+            path.unlink()
+    for path in events:
+        path.rename(run.folder / path.name)
+    aside.rename(run.work)
+    if any(run.checkpoints.steps()):
+        logger.info("The run is again as it was before --restart.")
+
+
+def _clear(run: Run, place: Path, other: Path) -> list[Path]:
+    """Removes a folder of a run; files that this program does not know move into another one.
+
+    Returns:
+        Where these are then.
+    """
+    scored = [f"{split}.txt*" for split in _splits_scored(run, place)]
+    stay = folders.clean(run.folder, [f"{place.name}/{name}" for name in (*KNOWN, *scored)])
+    moved = []
+    for path in stay:
+        if place in path.parents:
+            moved.append(other / path.relative_to(place))
+            moved[-1].parent.mkdir(parents=True, exist_ok=True)
+            path.rename(moved[-1])
+    shutil.rmtree(place, ignore_errors=True)
+    return moved
+
+
+def _splits_scored(run: Run, place: Path) -> set[str]:
+    """Returns the splits whose translations may lie in a folder."""
+    try:
+        scored = run.read("scores.json", place)
+    except UserError:  # damaged
+        scored = {}
+    return {"train", "validation", *run.corpus.sizes, *scored}
