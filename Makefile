@@ -8,6 +8,8 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # without byte code, as container images often ask for, each start compiles TensorFlow anew: 7 s
 unexport PYTHONDONTWRITEBYTECODE
 
+# processes of `make test`, each of which takes 2 to 3 GB
+JOBS ?= 2
 # of `make release`
 TASK ?= multi30k_ende
 NAME ?= dtmt_tied
@@ -30,7 +32,7 @@ test: setup-dev ## Lint, types and all tests.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 15
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 15
 
 check: test
 
