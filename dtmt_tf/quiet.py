@@ -1,4 +1,4 @@
-"""Silence for C++ code that writes to standard error whatever its log level is."""
+"""Silence for what is written to standard error and tells a user nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 
 _one_at_a_time = threading.RLock()
@@ -36,3 +37,8 @@ def quiet_stderr() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def ignore_softmax_of_one() -> None:
+    """Drops Keras's warning of a softmax over one number, such as one word or one state."""
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")

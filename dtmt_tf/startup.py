@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.machine import cores, keep_freed_memory
-from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.quiet import ignore_softmax_of_one, quiet_stderr
 
 # before anything imports Keras or TensorFlow
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -99,6 +99,7 @@ def start_tensorflow(
         raise UserError(f"--devices names {twice[0]} twice.")
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
     keep_freed_memory()
+    ignore_softmax_of_one()
     with quiet_stderr():
         with without(UNUSED), kept():
             import tensorflow as tf

@@ -3,10 +3,12 @@
 import os
 import sys
 import threading
+import warnings
 
+import keras
 import pytest
 
-from dtmt_tf.quiet import quiet_stderr
+from dtmt_tf.quiet import ignore_softmax_of_one, quiet_stderr
 
 
 def test_what_is_written_meanwhile_is_not_shown(capfd):
@@ -51,3 +53,12 @@ def test_a_process_without_standard_error_is_none_the_worse(monkeypatch):
     monkeypatch.setattr(os, "dup", None)  # what is 2 now stays as it is
     with quiet_stderr():
         pass
+
+
+def test_a_softmax_over_one_number_is_not_warned_of():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ignore_softmax_of_one()
+        keras.ops.softmax(keras.ops.ones((2, 1)))
+        warnings.warn("something else", stacklevel=1)
+    assert [str(each.message) for each in told] == ["something else"]

@@ -33,7 +33,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--plan-for goes with --plan")
 
     from dtmt_tf.experiment import presets, show
-    from dtmt_tf.tasks import TASKS, own_task
+    from dtmt_tf.tasks import TASKS
 
     if args.list_tasks:
         for task in TASKS.values():
@@ -53,11 +53,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.show_config:
         print(show(experiment, origins))
         return 0
-    if better := own_task(experiment.task, experiment.model_name):
-        logger.warning(
-            "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
-            *(better, experiment.model_name, experiment.task, TASKS[experiment.task].model),
-        )
+    _tell_of_another_model(experiment)
     _tell_of_unread(experiment.training, origins)
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
@@ -77,6 +73,26 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if is_own:
         own_text.check_same(args, experiment)
     return _train(args, experiment, origins, multiworker)
+
+
+def _tell_of_another_model(experiment: Experiment) -> None:
+    """Warns of a model of another kind than that which a task's rates were chosen for."""
+    from dtmt_tf.models import MODELS
+    from dtmt_tf.tasks import TASKS, own_task
+
+    task, model = experiment.task, experiment.model_name
+    if better := own_task(task, model):
+        logger.warning(
+            "--task %s trains %s as its paper does; rates and dropouts of %s are those of %s.",
+            *(better, model, task, TASKS[task].model),
+        )
+        return
+    kind = type(MODELS[TASKS[task].model])
+    if task != own_text.TASK and not isinstance(experiment.model, kind):
+        logger.warning(
+            "Rates and dropouts of --task %s were chosen for %s; %s may need others.",
+            *(task, TASKS[task].model, model),
+        )
 
 
 def _tell_of_unread(training: TrainingConfig, origins: Mapping[str, str]) -> None:

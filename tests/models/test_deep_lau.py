@@ -1,5 +1,7 @@
 """DeepLAU and DeepGRU against the twin, by their counts, in search, and how gradients flow."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,7 +18,15 @@ from tests.cells.twin import (
     relative_error,
     stored,
 )
-from tests.models.test_dtmt import REAL, SOURCE, TARGET, WORDS_S, WORDS_T, step_through
+from tests.models.contract import (
+    REAL,
+    SOURCE,
+    TARGET,
+    WORDS_S,
+    WORDS_T,
+    check_translation_model_contract,
+    loss_of,
+)
 from tests.models.test_parameter_counts import counts_of
 from tests.reference import numpy_deep_lau as ref
 from tests.reference import numpy_dtmt
@@ -82,35 +92,18 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
     model = make_model(form)
     source, target = SOURCE[1:2, :4], np.array([[5, 3, 1]])
 
-    def loss():
-        log_probs = tf.nn.log_softmax(model(source, target))
-        return -tf.reduce_sum(tf.gather(log_probs, target, axis=-1, batch_dims=2))
-
     def twin_loss(value):
         logits = ref.forward(weights_of(model, value), source, target, model.config.cell)
         return -float(np.sum(numpy_dtmt.sentence_log_probs(logits, target)))
 
     variables = model.trainable_variables
+    loss = functools.partial(loss_of, model, source, target)
     assert_gradients_match(loss, twin_loss, [], variables, tolerance=1e-5, samples=2)
 
 
-@pytest.mark.parametrize("form", ["lau", "resnet"])
-def test_stepwise_equals_forced(rng, form):
-    model, beams = make_model(form), 3
-    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
-    stepwise = step_through(model, SOURCE, hypotheses)
-    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
-    forced = np.reshape(forced, stepwise.shape)
-    assert relative_error(stepwise, forced) <= 1e-5
-    assert np.max(np.abs(forced - forced[:1, :1])) > 0.01
-
-
-@pytest.mark.parametrize("form", ["f-f"])
-def test_padding_columns_change_nothing(form):
-    model = make_model(form)
-    expected = model(SOURCE, TARGET)
-    source, target = np.pad(SOURCE, [(0, 0), (0, 3)]), np.pad(TARGET, [(0, 0), (0, 2)])
-    assert relative_error(model(source, target)[:, :4][REAL], expected[REAL]) <= 1e-5
+@pytest.mark.parametrize("form", ["lau", "resnet", "f-f"])
+def test_it_does_what_every_translation_model_must(form):
+    check_translation_model_contract(make_model(form))
 
 
 # Counts, parts, first weights, dropout.

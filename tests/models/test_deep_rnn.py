@@ -4,13 +4,20 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DeepRNNConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
-from tests.models.test_dtmt import REAL, SOURCE, TARGET, WORDS_S, WORDS_T, step_through
+from tests.models.contract import (
+    REAL,
+    SOURCE,
+    TARGET,
+    WORDS_S,
+    WORDS_T,
+    check_translation_model_contract,
+    loss_of,
+)
 from tests.reference import numpy_deep_rnn as ref
 from tests.reference import numpy_dtmt
 
@@ -140,10 +147,6 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
     model = make_model(form)
     source, target = SOURCE[1:2, :4], np.array([[5, 3, 1]])
 
-    def loss():
-        log_probs = tf.nn.log_softmax(model(source, target))
-        return -tf.reduce_sum(tf.gather(log_probs, target, axis=-1, batch_dims=2))
-
     def twin_loss(value):
         logits = ref.forward(weights_of(model, value), source, target, model.config.high_cell)
         return -float(np.sum(numpy_dtmt.sentence_log_probs(logits, target)))
@@ -151,28 +154,13 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
     # the bias of an attention's scores has no gradient, and the twin does not know it
     variables = [v for v in model.trainable_variables if v.name != "score_bias"]
     assert len(model.trainable_variables) - len(variables) == len(model.cell.attentions)
+    loss = functools.partial(loss_of, model, source, target)
     assert_gradients_match(loss, twin_loss, [], variables, tolerance=1e-5, samples=2)
 
 
-@every_form
-def test_stepwise_equals_forced(rng, form):
-    model, beams = shared_model(form), 3
-    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
-    stepwise = step_through(model, SOURCE, hypotheses)
-    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
-    forced = np.reshape(forced, stepwise.shape)
-    assert relative_error(stepwise, forced) <= 1e-5
-    assert np.max(np.abs(forced - forced[:1, :1])) > 0.01
-
-
-@pytest.mark.parametrize("form", ["mixed", "bideep", "cgru"])
-def test_padding_columns_change_nothing(form):
-    model = shared_model(form)
-    expected = model(SOURCE, TARGET)
-    for source_columns, target_columns in [(3, 0), (0, 5), (3, 4)]:
-        source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
-        target = np.pad(TARGET, [(0, 0), (0, target_columns)])
-        assert relative_error(model(source, target)[:, :4][REAL], expected[REAL]) <= 1e-5
+@pytest.mark.parametrize("form", ["mixed", "crgru", "bideep", "no norm in a stack"])
+def test_it_does_what_every_translation_model_must(form):
+    check_translation_model_contract(shared_model(form))
 
 
 def test_inspection_shows_gates_of_every_block_and_the_mean_attention():

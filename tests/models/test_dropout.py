@@ -17,7 +17,7 @@ from dtmt_tf.models import (
     TransformerConfig,
 )
 from tests.cells.twin import relative_error
-from tests.models.test_dtmt import SOURCE, TARGET, WORDS_S, WORDS_T
+from tests.models.contract import SOURCE, TARGET, WORDS_S, WORDS_T
 
 RECURRENT = {"embedding_dim": 8, "units": 8}
 DEPTHS = {"encoder_depth": 2, "decoder_depth": 2}

@@ -8,12 +8,19 @@ from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMTConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, weights_of
+from tests.models.contract import (
+    REAL,
+    SOURCE,
+    TARGET,
+    WORDS_S,
+    WORDS_T,
+    check_translation_model_contract,
+    graphs_of,
+    loss_of,
+    step_through,
+)
 from tests.reference import numpy_dtmt as ref
 
-WORDS_S, WORDS_T = 9, 7
-SOURCE = np.array([[4, 5, 6, 7, 1], [3, 8, 1, 0, 0], [1, 0, 0, 0, 0]])
-TARGET = np.array([[3, 2, 6, 1], [5, 1, 0, 0], [4, 4, 1, 0]])
-REAL = TARGET != 0
 SMALL = {"embedding_dim": 6, "units": 8, "num_heads": 4}
 
 
@@ -96,11 +103,6 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(
     model = make_model(kind, depths, context_dim=10)
     assert model(SOURCE, TARGET).dtype == policy
 
-    def loss():
-        log_probs = tf.nn.log_softmax(model(SOURCE, TARGET))
-        gold = tf.gather(log_probs, TARGET, axis=-1, batch_dims=2)
-        return -tf.reduce_sum(tf.boolean_mask(gold, REAL))
-
     def twin_loss(value):
         logits = ref.forward(weights_of(model, value), SOURCE, TARGET, twin_config(model))
         return -float(np.sum(ref.sentence_log_probs(logits, TARGET)))
@@ -110,43 +112,17 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(
     encoder, query, decoder = (first + 4 * depth for depth in depths)
     in_cells = 2 * encoder + query + decoder
     assert len(variables) == len(model.weights) == 2 + 2 + in_cells + 2 + 5 + 4
-    assert_gradients_match(loss, twin_loss, [], variables, tolerance=tolerance, samples=4)
+    assert_gradients_match(
+        lambda: loss_of(model), twin_loss, [], variables, tolerance=tolerance, samples=4
+    )
 
 
-def step_through(model, source, hypotheses):
-    """Logits of K forced hypotheses per sentence, `[B, K, T]` words in, `[B, K, T, V]` out."""
-    hidden, memory = model.encode(source)
-    beams = hypotheses.shape[1]
-    hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beams, axis=1), hidden)
-    state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
-    for t in range(hypotheses.shape[2]):
-        step, state = model.decode_step(ids, state)
-        logits.append(step)
-        ids = hypotheses[:, :, t]
-    return tf.stack(logits, axis=2)
-
-
-@pytest.mark.parametrize("beams", [1, 3])
-def test_stepwise_equals_forced(model, rng, beams):
-    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
-    stepwise = step_through(model, SOURCE, hypotheses)
-    assert stepwise.shape == (3, beams, 4, WORDS_T)
-    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
-    forced = np.reshape(forced, stepwise.shape)
-    assert relative_error(stepwise, forced) <= 1e-6
-    spread = np.max(np.abs(forced - forced[:1, :1]))
-    assert spread > 0.01  # hypotheses and sentences do differ
-
-
-def test_first_step_ignores_the_word_given(model):
-    state = model.encode(SOURCE)
-    first, _ = model.decode_step(np.full((3, 1), 2), state)
-    second, _ = model.decode_step(np.full((3, 1), 6), state)
-    np.testing.assert_array_equal(first, second)
+def test_it_does_what_every_translation_model_must(model):
+    check_translation_model_contract(model)
 
 
 def test_stepwise_equals_the_twin(model):
-    logits = step_through(model, SOURCE[:1], np.array([[[3, 2, 6, 1]]]))
+    logits = step_through(model, model.encode, SOURCE[:1], np.array([[[3, 2, 6, 1]]]))
     log_probs = tf.nn.log_softmax(logits)[0, 0]
     for t, prefix in enumerate([(), (3,), (3, 2), (3, 2, 6)]):
         weights, config = weights_of(model), twin_config(model)
@@ -154,49 +130,9 @@ def test_stepwise_equals_the_twin(model):
         assert relative_error(log_probs[t], expected) <= 1e-5
 
 
-def test_padding_columns_change_nothing(model):
-    expected = model(SOURCE, TARGET)
-    for source_columns, target_columns in [(6, 0), (0, 5), (3, 4)]:
-        source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
-        target = np.pad(TARGET, [(0, 0), (0, target_columns)])
-        logits = model(source, target)[:, :4]
-        assert relative_error(logits[REAL], expected[REAL]) <= 1e-6
-
-
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
-def test_sentences_do_not_see_each_other(model):
-    logits = np.asarray(model(SOURCE, TARGET))
-    order = [2, 0, 1]
-    permuted = model(SOURCE[order], TARGET[order])
-    assert relative_error(permuted, logits[order]) <= 1e-6
-    for b in range(3):  # each in a bucket of its own size
-        source = SOURCE[b : b + 1, : np.sum(SOURCE[b] != 0)]
-        target = TARGET[b : b + 1, : np.sum(REAL[b])]
-        assert relative_error(model(source, target)[0], logits[b][REAL[b]]) <= 1e-6
-
-
-def test_words_to_come_do_not_reach_the_logits(model):
-    before = np.asarray(model(SOURCE, TARGET))
-    for t in range(4):
-        target = TARGET.copy()
-        target[:, t:] = (target[:, t:] + 3) % WORDS_T  # row t predicts word t: it may not see it
-        after = np.asarray(model(SOURCE, target))
-        np.testing.assert_array_equal(after[:, : t + 1], before[:, : t + 1])
-        assert t == 3 or np.any(after[:, t + 1] != before[:, t + 1])
-
-
-def test_a_row_of_padding_does_no_harm(model):
-    source, target = np.pad(SOURCE, [(0, 1), (0, 0)]), np.pad(TARGET, [(0, 1), (0, 0)])
-    logits = model(source, target)
-    assert np.all(np.isfinite(logits))
-    assert relative_error(logits[:3], model(SOURCE, TARGET)) <= 1e-6
-
-
 def test_graph_and_eager_mode_agree(model):
-    specs = [tf.TensorSpec([None, None], tf.int32)] * 2
-    graph = tf.function(lambda source, target: model(source, target), input_signature=specs)
-    logits = graph(SOURCE.astype("int32"), TARGET.astype("int32"))
-    assert relative_error(logits, model(SOURCE, TARGET)) <= 1e-6
+    forward, *_ = graphs_of(model)
+    assert relative_error(forward(SOURCE, TARGET), model(SOURCE, TARGET)) <= 1e-6
 
 
 def test_mixed_precision_stays_near_float32(model, dtype_policy):

@@ -1,6 +1,7 @@
 """The Transformer with a recurrence encoder: against the twin, its counts, search, invariances."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -13,8 +14,15 @@ from dtmt_tf.layers.residual_norm import ResidualNorm
 from dtmt_tf.models import MODELS, RecurrenceTransformerConfig, TransformerConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
 from tests.models import test_transformer as plain
+from tests.models.contract import (
+    SOURCE,
+    TARGET,
+    WORDS_S,
+    WORDS_T,
+    check_translation_model_contract,
+    loss_of,
+)
 from tests.models.test_parameter_counts import counts_of, total
-from tests.models.test_transformer import REAL, SOURCE, TARGET, WORDS_S, WORDS_T, step_through
 from tests.models.test_transformer_counts import BASE, BIG
 from tests.reference import numpy_dtmt
 from tests.reference import numpy_recurrence as ref
@@ -122,17 +130,13 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
     kept = {id(variable): stored(variable) for variable in model.weights}
     source, target = SOURCE[1:2], TARGET[1:2]  # with padding
 
-    def loss():
-        log_probs = tf.nn.log_softmax(model(source, target))
-        gold = tf.gather(log_probs, target, axis=-1, batch_dims=2)
-        return -tf.reduce_sum(tf.boolean_mask(gold, target != 0))
-
     def twin_loss(value):
         weights = weights_of(model, lambda v: value(v) if id(v) in known else kept[id(v)])
         words = target[target != 0]
         logits, _ = ref.forward(weights, source[source != 0], words, model.config)
         return -float(numpy_dtmt.sentence_log_probs(logits[None], words[None])[0])
 
+    loss = functools.partial(loss_of, model, source, target)
     assert_gradients_match(loss, twin_loss, [], variables, tolerance=1e-6, samples=2)
 
 
@@ -199,29 +203,15 @@ def test_presets_are_the_rows_of_the_paper():
 # What may not change the result, and search.
 
 
-@pytest.mark.parametrize("form", ["biarn", "gated, all, pre-norm", "columns"])
-def test_stepwise_equals_forced(rng, form):
-    model, beams = make_model(form), 3
-    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
-    stepwise = step_through(model, SOURCE, hypotheses)
-    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
-    forced = np.reshape(forced, stepwise.shape)
-    assert relative_error(stepwise, forced) <= 1e-5
-    assert np.max(np.abs(forced - forced[:1, :1])) > 0.01
-
-
 @pytest.mark.parametrize(
-    "form", ["arn, two layers", "as long as the sentence", "birnn, three layers"]
+    "form",
+    [
+        *("gated, all, pre-norm", "columns", "as long as the sentence", "birnn, three layers"),
+        "one step, one head",
+    ],
 )
-def test_padding_and_neighbours_change_nothing(form):
-    model = make_model(form)
-    expected = np.asarray(model(SOURCE, TARGET))
-    source, target = np.pad(SOURCE, [(0, 1), (0, 3)]), np.pad(TARGET, [(0, 1), (0, 2)])
-    logits = model(source, target)  # a row of padding
-    assert np.all(np.isfinite(logits))
-    assert relative_error(logits[:3, :4][REAL], expected[REAL]) <= 1e-5
-    order = [2, 0, 1]
-    assert relative_error(model(SOURCE[order], TARGET[order]), expected[order]) <= 1e-5
+def test_it_does_what_every_translation_model_must(form):
+    check_translation_model_contract(make_model(form))
 
 
 @pytest.mark.parametrize("form", ["biarn", "gated"])
@@ -319,16 +309,6 @@ def test_gates_of_the_recurrence_are_inspected(form):
         assert float(value) == pytest.approx(0.5 if last else float(gates[name]), rel=1e-5)
     before = [float(gates[name]) for name in gates if "backward" in name]
     assert max(abs(value - 0.5) for value in before) > 1e-3
-
-
-@pytest.mark.parametrize("form", ["birnn, three layers", "as long as the sentence"])
-def test_gates_of_the_recurrence_do_not_notice_padding(form):
-    model = make_model(form)
-    gates, _ = model.inspect(SOURCE, TARGET)
-    longer, _ = model.inspect(np.pad(SOURCE, ((0, 0), (0, 3))), TARGET)
-    assert gates and {name: float(longer[name]) for name in gates} == pytest.approx(
-        {name: float(gate) for name, gate in gates.items()}, rel=1e-5
-    )
 
 
 def test_gates_of_a_gated_sum_are_inspected_where_there_are_words():

@@ -14,12 +14,17 @@ from dtmt_tf.experiment import from_dict, resolve, to_dict
 from dtmt_tf.models import MODELS, TransformerConfig
 from dtmt_tf.training import TrainingStep
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
+from tests.models.contract import (
+    REAL,
+    SOURCE,
+    TARGET,
+    WORDS_S,
+    WORDS_T,
+    check_translation_model_contract,
+    loss_of,
+)
 from tests.reference import numpy_dtmt, numpy_transformer
 
-WORDS_S, WORDS_T = 9, 7
-SOURCE = np.array([[4, 5, 6, 7, 1], [3, 8, 1, 0, 0], [1, 0, 0, 0, 0]])
-TARGET = np.array([[3, 2, 6, 1], [5, 1, 0, 0], [4, 4, 1, 0]])
-REAL = TARGET != 0
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
 SMALL = {"model_dim": 8, "filter_dim": 12, "num_heads": 2}
 
@@ -145,11 +150,6 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
     dtype_policy("float64")
     model = make_model(**options)
 
-    def loss():
-        log_probs = tf.nn.log_softmax(model(SOURCE, TARGET))
-        gold = tf.gather(log_probs, TARGET, axis=-1, batch_dims=2)
-        return -tf.reduce_sum(tf.boolean_mask(gold, REAL))
-
     def twin_loss(value):
         rows = zip(twin(model, value), TARGET, strict=True)
         return -sum(
@@ -158,7 +158,7 @@ def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_polic
         )
 
     assert_gradients_match(
-        loss, twin_loss, [], model.trainable_variables, tolerance=1e-6, samples=3
+        lambda: loss_of(model), twin_loss, [], model.trainable_variables, tolerance=1e-6, samples=3
     )
 
 
@@ -174,28 +174,8 @@ def test_inspection_shows_the_attention_of_the_twin(model):
 # Search.
 
 
-def step_through(model, source, hypotheses):
-    """Logits of K forced hypotheses per sentence, `[B, K, T]` words in, `[B, K, T, V]` out."""
-    hidden, memory = model.encode(source)
-    beams = hypotheses.shape[1]
-    hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beams, axis=1), hidden)
-    state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3), []
-    for t in range(hypotheses.shape[2]):
-        step, state = model.decode_step(ids, state)
-        logits.append(step)
-        ids = hypotheses[:, :, t]
-    return tf.stack(logits, axis=2)
-
-
-@pytest.mark.parametrize("beams", [1, 3])
-def test_stepwise_equals_forced(model, rng, beams):
-    hypotheses = rng.integers(1, WORDS_T, size=(3, beams, 4))
-    stepwise = step_through(model, SOURCE, hypotheses)
-    assert stepwise.shape == (3, beams, 4, WORDS_T)
-    forced = model(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
-    forced = np.reshape(forced, stepwise.shape)
-    assert relative_error(stepwise, forced) <= 1e-5
-    assert np.max(np.abs(forced - forced[:1, :1])) > 0.01  # hypotheses and sentences do differ
+def test_it_does_what_every_translation_model_must(model):
+    check_translation_model_contract(model)
 
 
 def test_a_step_adds_one_word_to_the_past(model):
@@ -210,13 +190,6 @@ def test_a_step_adds_one_word_to_the_past(model):
         words = first.self_norm(words)
     expected = first.self_attention.precompute(words)[0]  # of all words at once
     assert relative_error(keys[:, 0], expected) <= 1e-5
-
-
-def test_first_step_ignores_the_word_given(model):
-    state = model.encode(SOURCE)
-    first, _ = model.decode_step(np.full((3, 1), 2), state)
-    second, _ = model.decode_step(np.full((3, 1), 6), state)
-    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
@@ -251,33 +224,6 @@ def test_beam_search_finds_what_the_reference_finds(model, in_graph):
         for k, (ids, _, score) in enumerate(expected):
             assert tuple(found.ids.numpy()[b, k, : len(ids)]) == ids
             np.testing.assert_allclose(found.scores[b, k], score, rtol=1e-4)
-
-
-# What may not change the result.
-
-
-def test_padding_and_neighbours_change_nothing(model):
-    expected = np.asarray(model(SOURCE, TARGET))
-    for source_columns, target_columns in [(6, 0), (0, 5), (3, 4)]:
-        source = np.pad(SOURCE, [(0, 0), (0, source_columns)])
-        target = np.pad(TARGET, [(0, 0), (0, target_columns)])
-        assert relative_error(model(source, target)[:, :4][REAL], expected[REAL]) <= 1e-5
-    source, target = np.pad(SOURCE, [(0, 1), (0, 0)]), np.pad(TARGET, [(0, 1), (0, 0)])
-    logits = model(source, target)  # a row of padding
-    assert np.all(np.isfinite(logits))
-    assert relative_error(logits[:3][REAL], expected[REAL]) <= 1e-5
-    order = [2, 0, 1]
-    assert relative_error(model(SOURCE[order], TARGET[order]), expected[order]) <= 1e-5
-
-
-def test_words_to_come_do_not_reach_the_logits(model):
-    before = np.asarray(model(SOURCE, TARGET))
-    for t in range(4):
-        target = TARGET.copy()
-        target[:, t:] = (target[:, t:] + 3) % WORDS_T  # row t predicts word t: it may not see it
-        after = np.asarray(model(SOURCE, target))
-        np.testing.assert_array_equal(after[:, : t + 1], before[:, : t + 1])
-        assert t == 3 or np.any(after[:, t + 1] != before[:, t + 1])
 
 
 # Dropout, precision, first weights, settings.

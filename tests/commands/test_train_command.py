@@ -1,0 +1,25 @@
+"""What `dtmt train` tells before it begins."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from dtmt_tf.commands import train
+from dtmt_tf.models import MODELS
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "told"),
+    [
+        ("wmt14_ende", "transformer_big", "--task wmt14_ende_big trains transformer_big as its"),
+        ("wmt14_enfr", "transformer_big", "--task wmt14_enfr were chosen for dtmt4; transformer_b"),
+        ("multi30k_ende", "rnn_bideep2x2", "--task multi30k_ende were chosen for dtmt_tied; rnn_"),
+        ("wmt14_ende_base", "transformer_base_biarn", ""),
+        ("multi30k_ende", "dtmt_small4", ""),
+        ("custom", "transformer_tiny", ""),  # its settings are sized
+    ],
+)
+def test_a_model_of_another_kind_than_the_task_s_is_told_of(caplog, task, model, told):
+    settings = SimpleNamespace(task=task, model_name=model, model=MODELS[model])
+    train._tell_of_another_model(settings)
+    assert told in caplog.text and bool(told) == bool(caplog.text)
