@@ -111,7 +111,7 @@ class Run:
             UserError: If there is none, or an override is about anything else.
         """
         path = folder / "train" / "experiment.json"
-        if not path.exists() and (folder / ASIDE).exists():
+        if (folder / ASIDE).exists() and not any(folder.glob("train/checkpoints/step-*.npz")):
             raise UserError(
                 f"{folder} is being trained anew with --restart. If that was killed, the same "
                 "command without --restart puts back what was there."

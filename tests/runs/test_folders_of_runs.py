@@ -107,14 +107,15 @@ def test_a_restart_that_fails_before_its_first_checkpoint_leaves_the_run_as_it_w
         before = contents(run.folder)
         set_aside(run)
         assert run.checkpoints.steps() == []
-        with pytest.raises(UserError, match="trained anew with --restart. If that was killed"):
-            Run.open(run.folder, None, run.cache_dir)
         fill(
             run.folder,
             "train/subwords.json",
+            "train/experiment.json",
             "train/scores.json.partial",
             "events.out.tfevents.9.host",
         )
+        with pytest.raises(UserError, match="trained anew with --restart. If that was killed"):
+            Run.open(run.folder, None, run.cache_dir)
         fill(run.work, "theirs.txt")  # put there meanwhile
         (run.work / "subwords.json").write_text("new")
         for _ in range(2):  # as after a kill, it can be settled again
