@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # without byte code, as container images often ask for, each start compiles TensorFlow anew: 7 s
 unexport PYTHONDONTWRITEBYTECODE
 
-# processes of `make test`, each of which takes 2 to 3 GB
+# processes of `make test`, each of which takes about 2 GB
 JOBS ?= 2
 # of `make release`
 TASK ?= multi30k_ende
