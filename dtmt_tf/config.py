@@ -31,6 +31,11 @@ class ModelConfig(Section, abc.ABC):
         """Whether source and target must have one vocabulary, because they share a table."""
         return self.tied_embeddings == "all"
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Settings that change nothing beside the others, each with the reason."""
+        return {}
+
     @abc.abstractmethod
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
@@ -225,14 +230,10 @@ class TrainingConfig(Section):
     warmup_updates: int = setting(
         400, "updates until the rate is highest, of inverse_sqrt and peak", at_least=1
     )
-    decay_start_updates: int = setting(
-        25_000, "of schedule peak: updates until the rate falls", at_least=0
-    )
-    decay_end_updates: int = setting(
-        150_000, "of schedule peak: updates until it is final_learning_rate", at_least=1
-    )
+    decay_start_updates: int = setting(25_000, "of peak: updates until the rate falls", at_least=0)
+    decay_end_updates: int = setting(150_000, "of peak: updates until it falls no more", at_least=1)
     final_learning_rate: float = setting(
-        5e-5, "of schedule peak: the rate from then on", above=0, at_most=1000
+        5e-5, "of peak: the rate after that", above=0, at_most=1000
     )
     optimizer: str = setting("adam", "what makes the updates", choices=("adam", "adadelta"))
     adam_beta_1: float = _rate(0.9, "decay of the gradient's moving average")

@@ -86,7 +86,9 @@ def _lock_file(folder: Path) -> BinaryIO:
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        raise UserError(f"{folder}: {error.strerror}. Choose another --output-dir.") from error
+        there = folder.exists()
+        advice = "Copy it to where you may write" if there else "Choose another --output-dir"
+        raise UserError(f"{folder}: {error.strerror}. {advice}.") from error
 
 
 def _lock(file: BinaryIO, path: Path) -> bool:

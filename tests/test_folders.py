@@ -118,16 +118,19 @@ def test_a_file_system_without_locks_is_told_and_used(tmp_path, monkeypatch, cap
     assert f"no other process works in {tmp_path / 'run'}." in caplog.messages[1]
 
 
-@pytest.mark.parametrize("refused", ["mkdir", "open"])
-def test_a_folder_that_can_not_be_written_to_is_told_with_its_option(
-    tmp_path, monkeypatch, refused
+@pytest.mark.parametrize(
+    ("refused", "advice"),
+    [("mkdir", "Choose another --output-dir"), ("open", "Copy it to where you may write")],
+)
+def test_a_folder_that_can_not_be_written_to_is_told_with_what_to_do(
+    tmp_path, monkeypatch, refused, advice
 ):
     def fail(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(*((Path, "mkdir") if refused == "mkdir" else (os, "open")), fail)
     with (
-        pytest.raises(UserError, match="/run: Read-only file system. Choose another --output-dir"),
+        pytest.raises(UserError, match=f"/run: Read-only file system. {advice}"),
         claimed(tmp_path / "run"),
     ):
         pass

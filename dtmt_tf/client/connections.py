@@ -31,6 +31,7 @@ _HTTP_CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 _OF_LARGE_MESSAGES = "larger than max"  # gRPC's words, with a code that it shares with others
+_URLS = ("http://", "https://")
 _MOST_TEXT = 500  # characters of a server's own words
 
 
@@ -71,10 +72,12 @@ class GrpcConnection:
         timeout_seconds: How long a request may take.
 
     Raises:
-        UserError: If the stubs are not installed.
+        UserError: If the address is a URL, or the stubs are not installed.
     """
 
     def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
+        if address.startswith(_URLS):
+            raise UserError(f"--grpc takes host:port; a URL goes to --rest. Received: {address}.")
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC starts
         try:
             with quiet_stderr():  # the stubs import TensorFlow
@@ -134,7 +137,7 @@ class RestConnection:
     def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
         import requests
 
-        if not address.startswith(("http://", "https://")):
+        if not address.startswith(_URLS):
             raise UserError(f"--rest takes a URL, http://host:port. Received: {address}.")
         self._requests = requests
         self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)

@@ -17,7 +17,6 @@ from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.commands.parser import Parser
 
 if TYPE_CHECKING:
-    from dtmt_tf.config import TrainingConfig
     from dtmt_tf.experiment import Experiment
     from dtmt_tf.runs import Run
 
@@ -54,7 +53,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(show(experiment, origins))
         return 0
     _tell_of_another_model(experiment)
-    _tell_of_unread(experiment.training, origins)
+    _tell_of_unread(experiment, origins)
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
@@ -95,12 +94,15 @@ def _tell_of_another_model(experiment: Experiment) -> None:
         )
 
 
-def _tell_of_unread(training: TrainingConfig, origins: Mapping[str, str]) -> None:
+def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
     """Warns of settings that `--set` changes and nothing reads."""
     from dtmt_tf.training import unread
 
-    given = [name.removeprefix("training.") for name, why in origins.items() if why == "--set"]
-    for name in unread(training, given):
+    training, given = experiment.training, [name for name, why in origins.items() if why == "--set"]
+    for name, reason in experiment.model.unread.items():
+        if f"model.{name}" in given:
+            logger.warning("model.%s changes nothing: %s.", name, reason)
+    for name in unread(training, [name.removeprefix("training.") for name in given]):
         logger.warning(
             "training.%s changes nothing: schedule %s and optimizer %s do not read it.",
             *(name, training.schedule, training.optimizer),

@@ -26,6 +26,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
     from dtmt_tf.translator.places import live_versions
 
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}. Name a run's, or that of an export in it.")
     versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder)
     if not versions:
         read_manifest(folder)  # tells that there is none

@@ -49,6 +49,12 @@ class DeepLAUConfig(ModelConfig):
         0.04, "deviation of the normal first weights; 0.08 suits 256 units", above=0, at_most=100
     )
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Settings that change nothing beside the others, each with the reason."""
+        is_deep = max(self.encoder_depth, self.decoder_depth) > 1
+        return {} if is_deep else {"connection": "no layer stands above another"}
+
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> DeepLAU:

@@ -72,6 +72,21 @@ class DeepRNNConfig(ModelConfig):
             f"the context and one after it. Received: {self.high_transition}.",
         )
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Settings that change nothing beside the others, each with the reason."""
+        found: dict[str, str] = {}
+        blocks = [self.encoder_transition, self.decoder_transition - 1]
+        if self.decoder_depth < 2:
+            reason = "no level stands above the base (model.decoder_depth)"
+            found |= {"high_cell": reason, "high_transition": reason}
+        else:
+            reads_context = self.high_cell in ("cgru", "crgru")  # in the second block
+            blocks.append(self.high_transition - reads_context)
+        if max(blocks) < 2:
+            found["transition_offset"] = "every block has an input"
+        return found
+
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> DeepRNN:

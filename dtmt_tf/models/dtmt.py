@@ -82,6 +82,19 @@ class DTMTConfig(ModelConfig):
             f"Received: {self.embedding_dim} and {self.units}.",
         )
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Settings that change nothing beside the others, each with the reason."""
+        found = {}
+        if "gru" not in (self.encoder_cell, self.query_cell, self.decoder_cell):
+            found["use_gru_candidate_bias"] = "no first cell is a gru"
+        deepest = max(self.encoder_depth, self.query_depth, self.decoder_depth)
+        if deepest < 2:
+            found["transition_offset_step"] = "no transition has two T-GRUs"
+        if deepest < 1:
+            found |= dict.fromkeys(("transition_offset", "transition_scale"), "there is no T-GRU")
+        return found
+
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> DTMT:

@@ -72,6 +72,18 @@ class RecurrenceTransformerConfig(TransformerConfig):
         """How many states that encoder has, whatever the sentence; 0: as many as words."""
         return 0 if self.recurrence == "birnn" else self.recurrence_steps
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Settings that change nothing beside the others, each with the reason."""
+        found = {}
+        if self.recurrence == "birnn":
+            found["recurrence_steps"] = "birnn makes a step for each word"
+        if self.fusion == "columns":
+            found["fusion_layers"] = "all layers read columns"
+        elif self.decoder_layers == 1:
+            found["fusion_layers"] = "the decoder has one layer"
+        return found
+
     def build(
         self, source_vocab_size: int, target_vocab_size: int, training: TrainingConfig
     ) -> RecurrenceTransformer:

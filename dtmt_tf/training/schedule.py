@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -30,9 +31,15 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
     def __call__(self, step: Any) -> Any:
         """Returns the rate of update `step`, a float32 scalar."""
 
+    @property
     @abc.abstractmethod
+    def turns(self) -> Sequence[int]:
+        """Updates between which the rate rises, stays or falls; none if it is the same at all."""
+
     def phases(self) -> str:
         """Describes the schedule in half a line."""
+        rates = [f"{float(self(step)):.1e} at {step:,}" for step in sorted(self.turns)]
+        return ", ".join(rates) or f"{float(self(0)):.1e}"
 
 
 class DTMTSchedule(Schedule):
@@ -62,15 +69,12 @@ class DTMTSchedule(Schedule):
         rate = self.training.learning_rate * ops.minimum(ops.minimum(warmup, n), decay)
         return ops.maximum(rate, self.training.learning_rate_floor)
 
-    def phases(self) -> str:
-        """Describes the schedule in half a line."""
+    @property
+    def turns(self) -> Sequence[int]:
+        """Updates 0, n p, s / n, e / n."""
         training, n = self.training, self.training.schedule_replicas
-        return (
-            f"{training.learning_rate:.1e} at 0, {n * training.learning_rate:.1e} at "
-            f"{n * training.schedule_warmup:,}, falling from "
-            f"{training.schedule_decay_start // n:,}, {training.learning_rate / 2:.1e} at "
-            f"{training.schedule_decay_end // n:,}"
-        )
+        start, end = training.schedule_decay_start, training.schedule_decay_end
+        return 0, n * training.schedule_warmup, start // n, end // n
 
 
 class ConstantSchedule(Schedule):
@@ -82,9 +86,10 @@ class ConstantSchedule(Schedule):
         """Returns the rate of update `step`, a float32 scalar."""
         return ops.convert_to_tensor(self.training.learning_rate, "float32")
 
-    def phases(self) -> str:
-        """Describes the schedule in half a line."""
-        return f"{self.training.learning_rate:.1e}"
+    @property
+    def turns(self) -> Sequence[int]:
+        """None."""
+        return ()
 
 
 class InverseSqrtSchedule(Schedule):
@@ -103,13 +108,10 @@ class InverseSqrtSchedule(Schedule):
         w = float(self.training.warmup_updates)
         return self.training.peak_learning_rate * ops.minimum(update / w, ops.sqrt(w / update))
 
-    def phases(self) -> str:
-        """Describes the schedule in half a line."""
-        training = self.training
-        return (
-            f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, "
-            f"{training.peak_learning_rate / 2:.1e} at {4 * training.warmup_updates:,}"
-        )
+    @property
+    def turns(self) -> Sequence[int]:
+        """Updates w, and 4 w, where the rate is half of its peak."""
+        return self.training.warmup_updates, 4 * self.training.warmup_updates
 
 
 class PeakSchedule(Schedule):
@@ -132,14 +134,11 @@ class PeakSchedule(Schedule):
         decay = ops.power(ratio, ops.clip((t - s) / (e - s), 0.0, 1.0))
         return training.peak_learning_rate * ops.minimum(warmup, decay)
 
-    def phases(self) -> str:
-        """Describes the schedule in half a line."""
+    @property
+    def turns(self) -> Sequence[int]:
+        """Updates w, s, e."""
         training = self.training
-        return (
-            f"{training.peak_learning_rate:.1e} at {training.warmup_updates:,}, falling from "
-            f"{training.decay_start_updates:,}, {training.final_learning_rate:.1e} at "
-            f"{training.decay_end_updates:,}"
-        )
+        return training.warmup_updates, training.decay_start_updates, training.decay_end_updates
 
 
 SCHEDULES: dict[str, type[Schedule]] = {

@@ -5,6 +5,9 @@ default it gives the number stored; `assert_gradients_match` passes one that dis
 entries, so that the twin can be differentiated numerically in exactly the weights that we have.
 """
 
+import collections
+import os
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,6 +15,7 @@ import tensorflow as tf
 from tests.reference import numpy_dtmt as ref
 
 FLOOR = 1e-3  # errors are relative to the largest number, or to this where all are tiny
+measured = collections.defaultdict(list)  # errors by test; `pytest -n0 --differences` shows them
 
 
 def relative_error(actual, expected):
@@ -21,7 +25,14 @@ def relative_error(actual, expected):
     assert actual.shape == expected.shape
     if not expected.size:
         return 0.0
-    return np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), FLOOR)
+    return noted(np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), FLOOR))
+
+
+def noted(error):
+    """Returns the error, and keeps it for `--differences`."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
+    measured[test.partition("[")[0]].append(error)
+    return error
 
 
 def randomise(layer, rng, scale=0.3):
@@ -167,5 +178,5 @@ def assert_gradients_match(loss, twin_loss, arrays, variables, *, tolerance, sam
         entries = _entries(gradient, samples, rng)
         expected = ref.central_difference(displaced, points[position], entries)
         actual = np.array([gradient[entry] for entry in entries])
-        error = np.max(np.abs(actual - expected)) / max(np.max(np.abs(gradient)), FLOOR)
+        error = noted(np.max(np.abs(actual - expected)) / max(np.max(np.abs(gradient)), FLOOR))
         assert error <= tolerance, f"{name}: relative error {error:.2e}"

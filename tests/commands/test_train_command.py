@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dtmt_tf.commands import train
+from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import MODELS
 
 
@@ -22,4 +23,18 @@ from dtmt_tf.models import MODELS
 def test_a_model_of_another_kind_than_the_task_s_is_told_of(caplog, task, model, told):
     settings = SimpleNamespace(task=task, model_name=model, model=MODELS[model])
     train._tell_of_another_model(settings)
+    assert told in caplog.text and bool(told) == bool(caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "told"),
+    [
+        ("rnn_baseline", "model.high_cell", "high_cell changes nothing: no level stands above"),
+        ("rnn_bideep2x2", "model.high_cell", ""),
+        ("dtmt1", "training.adadelta_rho", "rho changes nothing: schedule dtmt and optimizer adam"),
+    ],
+)
+def test_a_given_setting_that_nothing_reads_is_told_of(caplog, model, name, told):
+    settings = SimpleNamespace(model=MODELS[model], training=TrainingConfig())
+    train._tell_of_unread(settings, {name: "--set", "model.high_transition": "preset"})
     assert told in caplog.text and bool(told) == bool(caplog.text)

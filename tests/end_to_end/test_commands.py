@@ -44,7 +44,7 @@ def test_dry_run_prints_parameters_memory_and_steps(here):
     assert re.search(r"total +205,407,552", result.stdout)
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert "an update is meant to read 8, devices x A" in result.stdout
-    assert "8.0e-04 at 400, falling from 25,000, 5.0e-05 at 150,000" in result.stdout
+    assert "8.0e-04 at 400, 8.0e-04 at 25,000, 5.0e-05 at 150,000" in result.stdout
 
 
 def test_a_rate_that_the_schedule_does_not_read_is_told(here, caplog):

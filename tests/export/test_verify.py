@@ -55,6 +55,6 @@ def test_a_version_without_a_sound_manifest_does_not_hide_the_others(run, capsys
 
 
 def test_a_folder_without_versions_is_told(tmp_path):
-    for folder in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(UserError, match="has no manifest.json"):
+    for folder, told in ((tmp_path, "has no manifest.json"), (tmp_path / "absent", "no folder")):
+        with pytest.raises(UserError, match=told):
             command([str(folder)])

@@ -240,6 +240,18 @@ def test_impossible_numbers_are_told(run, arguments):
         run("a\n", "--rest", "http://127.0.0.1:1", *arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--grpc", "http://localhost:8500"], "--grpc takes host:port; a URL goes to --rest"),
+        (["--rest", "localhost:8501"], "--rest takes a URL"),
+    ],
+)
+def test_an_address_of_the_other_kind_is_told(run, arguments, told):
+    with pytest.raises(UserError, match=told):
+        run("a\n", *arguments)
+
+
 def test_the_model_has_the_name_that_the_ready_files_give_it():
     assert client._parser().get_default("model") == SERVED_AS
 

@@ -64,6 +64,21 @@ def test_formula_17_is_the_default():
     assert type(make_schedule(TrainingConfig())) is DTMTSchedule
 
 
+def test_phases_of_formula_17_are_its_rates():
+    """Though it falls before it is warm, and no further than its floor."""
+    rates, phases = rates_of(
+        (0, 50, 200, 400),
+        learning_rate=1e-3,
+        learning_rate_floor=8e-4,
+        schedule_replicas=2,
+        schedule_warmup=200,
+        schedule_decay_start=100,
+        schedule_decay_end=400,
+    )
+    assert rates == pytest.approx([1e-3, 1.125e-3, 8e-4, 8e-4], rel=1e-4)
+    assert phases == "1.0e-03 at 0, 1.1e-03 at 50, 8.0e-04 at 200, 8.0e-04 at 400"
+
+
 def test_a_constant_rate_stays():
     rates, phases = rates_of((0, 7, 10**6), schedule="constant", learning_rate=3e-4)
     assert rates == pytest.approx([3e-4] * 3)
@@ -95,7 +110,7 @@ def test_peak_rises_stays_falls_and_stays():
     steps = (0, 4, 9, 50, 100, 200, 300, 10**6)
     rates, phases = rates_of(steps, **PEAK)
     assert rates == pytest.approx([1e-3, 5e-3, *[1e-2] * 3, 1e-3, *[1e-4] * 2], rel=1e-4)
-    assert phases == "1.0e-02 at 10, falling from 100, 1.0e-04 at 300"
+    assert phases == "1.0e-02 at 10, 1.0e-02 at 100, 1.0e-04 at 300"
 
 
 def test_peak_can_say_what_formula_17_says():
