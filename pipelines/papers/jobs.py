@@ -72,23 +72,23 @@ def make_jobs(args: argparse.Namespace, rows: Sequence[str]) -> list[Job]:
     return sorted(jobs, key=lambda job: known[job.row].together)
 
 
-def shared_training(paper: Paper, task: str) -> TrainingConfig:
+def shared_training(paper: Paper, task: str, recipe: str = "") -> TrainingConfig:
     """Returns the training settings that all rows of a task start from."""
-    return _resolve(task, TASKS[task].model, list(paper.shared.get(task, ())))[0].training
+    return _resolve(task, TASKS[task].model, list(paper.trained_with(task, recipe)))[0].training
 
 
-def budget(paper: Paper, task: str, steps: int) -> list[str]:
+def budget(paper: Paper, task: str, steps: int, recipe: str = "") -> list[str]:
     """Returns the settings that the rows of a task share, with the schedule scaled to `steps`.
 
     Early stopping is off, so that all rows make as many.
     """
-    training = shared_training(paper, task)
+    training = shared_training(paper, task, recipe)
     scaled = {  # rounded up, or a last validation would come right after the last but one
         name: math.ceil(Fraction(getattr(training, name) * steps, training.max_steps))
         for name in SCALED
     }
     return [
-        *paper.shared.get(task, ()),
+        *paper.trained_with(task, recipe),
         f"training.max_steps={steps}",
         "training.patience=0",
         *(f"training.{name}={value}" for name, value in scaled.items()),
@@ -102,7 +102,7 @@ def make_job(args: argparse.Namespace, row: str, seed: int, timed: bool = False)
         steps = _steps_in_time_of(args, row, seed)
     model, sizes = paper.model(args.preset, row)
     made_by = paper.rows[row].settings
-    overrides = [*budget(paper, args.task, steps), *sizes, *args.set, *made_by]
+    overrides = [*budget(paper, args.task, steps, args.recipe), *sizes, *args.set, *made_by]
     overrides += [f"training.seed={seed}"]
     experiment, origins = _resolve(args.task, model, overrides)
     begun = f"from_{args.begin_with}-" if args.begin_with else ""
@@ -124,7 +124,7 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
     """
     paper = PAPERS[args.paper]
     model, sizes = paper.model(args.preset)
-    overrides = [*budget(paper, args.task, args.max_steps), *sizes, *args.set]
+    overrides = [*budget(paper, args.task, args.max_steps, args.recipe), *sizes, *args.set]
     try:
         experiment = _resolve(args.task, model, overrides)[0]
     except UserError as error:
@@ -139,6 +139,8 @@ def series(args: argparse.Namespace) -> dict[str, Any]:
         "set": args.set,
         "hash": records.settings_hash(experiment),
     }
+    if args.recipe:
+        shared |= {"recipe": args.recipe}
     if args.begin_with:
         shared |= {"begin_with": args.begin_with, "hash": f"{shared['hash']}+{args.begin_with}"}
     return shared

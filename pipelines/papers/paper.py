@@ -77,6 +77,7 @@ class Paper:
         tables: Tables by number.
         figures: Figures by number.
         shared: What the rows train with by task, where the task recommends something else.
+        recipes: Other settings to train all rows with, by name and task.
         prefix: How the names of its runs begin.
         document: The page of the repository that holds its tables.
     """
@@ -89,6 +90,7 @@ class Paper:
     tables: Mapping[str, Table]
     figures: Mapping[str, Table] = field(default_factory=dict)
     shared: Mapping[str, Settings] = field(default_factory=dict)
+    recipes: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)
     prefix: str = ""
     document: str = "RESULTS.md"
 
@@ -119,6 +121,20 @@ class Paper:
                 raise UserError(f"Table {name} is of {' or '.join(tasks)}, not {asked}.")
             found.setdefault(asked or (tasks or (self.task,))[0], []).append(name)
         return found or {asked or self.task: []}
+
+    def trained_with(self, task: str, recipe: str = "") -> Settings:
+        """Returns what all rows of a task train with, by a recipe or by what they share.
+
+        Raises:
+            UserError: If there is no such recipe of the task.
+        """
+        if not recipe:
+            return self.shared.get(task, ())
+        if settings := self.recipes.get(recipe, {}).get(task):
+            return settings
+        there = [f"{name} of {each}" for name, tasks in self.recipes.items() for each in tasks]
+        known = ", ".join(there) or "none"
+        raise UserError(f"{self.name} has no recipe {recipe!r} of {task}. There is {known}.")
 
     def keys(self, preset: str) -> list[str]:
         """Returns the rows that can be trained in a size."""

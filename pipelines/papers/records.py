@@ -293,6 +293,8 @@ def series_title(record: Record) -> str:
     series = record["series"]
     shared = f"; {' '.join(series['set'])}" if series["set"] else ""
     budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
+    if recipe := series.get("recipe"):
+        budget += f" of recipe `{recipe}`"
     if (batches := record["batches_an_update"]) > 1:
         budget += f" of {batches} batches"
     if begun := series.get("begin_with"):

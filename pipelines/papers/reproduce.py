@@ -71,7 +71,8 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
     with quiet_stderr():
         from dtmt_tf import models  # noqa: F401
-    args.max_steps = args.max_steps or shared_training(paper, args.task).max_steps
+    whole = shared_training(paper, args.task, args.recipe).max_steps
+    args.max_steps = args.max_steps or whole
     rows = _rows(args)
     if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
         raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
@@ -185,6 +186,10 @@ def _parser() -> Parser:
     budget.add_argument("--max-steps", type=_positive, metavar="N",
                         help="updates (default: what the task's rows share); decay\n"
                         "and validations keep their share of them, warm-up stays")  # fmt: skip
+    recipes = sorted({name for paper in PAPERS.values() for name in paper.recipes})
+    budget.add_argument("--recipe", default="", choices=recipes,
+                        help="how all rows train; short: 2,700 updates whose rate comes\n"
+                        "down at the end, dtmt alone (default: what rows share)")  # fmt: skip
     budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
                         help="trainings of each row (default: 1)")  # fmt: skip
     budget.add_argument("--precision", choices=("float32", "bfloat16"),

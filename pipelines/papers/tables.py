@@ -240,7 +240,8 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
         first = group[0]
         series = first["series"]
         key = (first["task"], series["preset"], series["max_steps"],
-               series.get("begin_with", ""), first["batches_an_update"])  # fmt: skip
+               series.get("recipe", ""), series.get("begin_with", ""),
+               first["batches_an_update"])  # fmt: skip
         if _changes(group) and key in plain:
             plain[key] += group
         else:

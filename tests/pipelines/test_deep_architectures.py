@@ -17,7 +17,7 @@ from tests.pipelines.test_results import cells, record
 def experiment(row, preset="small", task="multi30k_ende"):
     steps = jobs.shared_training(PAPER, task).max_steps
     given = {"paper": PAPER.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
-             "begin_with": "", "precision": None}  # fmt: skip
+             "begin_with": "", "precision": None, "recipe": ""}  # fmt: skip
     return jobs.make_job(argparse.Namespace(**given), row, 1).experiment
 
 

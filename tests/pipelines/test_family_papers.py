@@ -42,7 +42,7 @@ def experiment(paper, row, preset="small", task=None):
     task = task or paper.task
     steps = jobs.shared_training(paper, task).max_steps
     given = {"paper": paper.name, "task": task, "preset": preset, "max_steps": steps, "set": [],
-             "begin_with": "", "precision": None}  # fmt: skip
+             "begin_with": "", "precision": None, "recipe": ""}  # fmt: skip
     return jobs.make_job(argparse.Namespace(**given), row, 1).experiment
 
 
@@ -263,6 +263,7 @@ def test_a_row_to_begin_with_is_found_in_tables_and_figures(row, place, tmp_path
         **{"paper": "recurrence", "task": "multi30k_ende", "preset": "small", "max_steps": 9},
         **{"set": [], "begin_with": row, "output_dir": tmp_path, "records": tmp_path},
         precision=None,
+        recipe="",
     )
     with pytest.raises(UserError, match=f"{place} --rows {row} --seeds 2, without --begin-with"):
         jobs.beginning(args, 2)
