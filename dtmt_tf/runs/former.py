@@ -41,9 +41,9 @@ def set_aside(run: Run) -> None:
         exported = any(run.folder.glob("[0-9]*/saved_model.pb"))
         kept = " What is exported stays, and translates until this run exports." * exported
         logger.info("Starting over: %s updates are forgotten.%s", f"{steps[-1]:,}", kept)
-    run.work.rename(run.folder / ASIDE)
     for path in run.folder.glob(EVENTS):
-        path.rename(run.folder / ASIDE / path.name)
+        path.rename(run.work / path.name)
+    run.work.rename(run.folder / ASIDE)  # then it is all there
 
 
 def settle(run: Run) -> None:
@@ -51,12 +51,13 @@ def settle(run: Run) -> None:
 
     A process that is killed may leave it as it is: to settle again does the same.
     """
-    if not (run.folder / ASIDE).exists():
-        return
-    if run.checkpoints.steps():
-        forget(run)
-    else:
-        _put_back(run)
+    if (run.folder / ASIDE).exists():
+        if run.checkpoints.steps():
+            forget(run)
+        else:
+            _put_back(run)
+    for path in run.work.glob(EVENTS):  # on their way to or from what was set aside
+        path.rename(run.folder / path.name)
 
 
 def forget(run: Run) -> None:
@@ -72,11 +73,8 @@ def _put_back(run: Run) -> None:
     """Puts back what was set aside, in place of what a training that did not begin has made."""
     aside = run.folder / ASIDE
     _clear(run, run.work, aside)
-    if events := list(aside.glob(EVENTS)):
-        for path in run.folder.glob(EVENTS):
-            path.unlink()
-    for path in events:
-        path.rename(run.folder / path.name)
+    for path in run.folder.glob(EVENTS):
+        path.unlink()
     aside.rename(run.work)
     if any(run.checkpoints.steps()):
         logger.info("The run is again as it was before --restart.")

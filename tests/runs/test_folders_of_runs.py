@@ -1,5 +1,6 @@
 """Only a folder that this program made is a run's, and only files that it knows are removed."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -144,6 +145,43 @@ def test_what_a_killed_restart_left_is_put_back_before_it_is_set_aside_again(run
         set_aside(run)
         settle(run)
     assert there(run.work) == set(OURS)
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("after", range(12))
+def test_a_restart_that_is_killed_wherever_it_moves_or_removes_loses_nothing(
+    run, monkeypatch, after
+):
+    """Neither while it sets the run aside nor while it puts it back."""
+    events = [f"events.out.tfevents.{k}.host.2.0.v2" for k in range(3)]
+    with run.claimed():
+        fill(run.work, *OURS, *THEIRS)
+        fill(run.folder, *events)
+        before, done = contents(run.folder), []
+
+        def counted(function):
+            def do(*arguments, **options):
+                if len(done) == after:
+                    raise Killed
+                done.append(function)
+                return function(*arguments, **options)
+
+            return do
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "unlink"):
+                patch.setattr(Path, name, counted(getattr(Path, name)))
+            with contextlib.suppress(Killed):
+                set_aside(run)
+                for name in ("train/subwords.json", "events.out.tfevents.9.host"):
+                    fill(run.folder, name)
+                    (run.folder / name).write_text("new")
+                settle(run)
+        settle(run)
+        assert contents(run.folder) == before
 
 
 def test_a_corpus_that_an_older_version_prepared_is_known(run):
