@@ -47,7 +47,6 @@ class DeepTransitionCell(AbstractRNNCell):
         for k, cell in enumerate(self.cells):
             if not cell.built:
                 cell.build(inputs_shape if k == 0 else (inputs_shape[0], self.units))
-                cell.built = True
 
     @property
     def parts(self) -> list[AbstractRNNCell]:

@@ -39,9 +39,7 @@ class AttentiveCell(AbstractRNNCell):
         """Builds cell and attention."""
         if not self.attention.built:
             self.attention.build((None, None, self.units))
-            self.attention.built = True
         self.cell.build((None, self.attention.units))
-        self.cell.built = True
 
     @property
     def parts(self) -> list[AbstractRNNCell]:

@@ -77,7 +77,6 @@ class DeepDecoderCell(AbstractDecoderCell):
         for k, cell in enumerate(self.cells):
             width = self.units if k else self.attention.units + self.embedding_dim
             cell.build((None, width))
-            cell.built = True
         for connection in self.connections:
             connection.build((None, self.units))
 

@@ -122,9 +122,6 @@ class StackedDecoderCell(AbstractDecoderCell):
         above = self.units + (self.context_dim if self.reads_context else 0)
         for k, level in enumerate(self.levels):
             level.build(inputs_shape if k == 0 else (None, above), self.context_dim)
-            level.built = True
-            for transition in level.transitions:
-                transition.built = True
 
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """See the base class: annotations and bias once, then each attention's keys."""

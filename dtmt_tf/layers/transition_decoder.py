@@ -74,8 +74,6 @@ class TransitionDecoderCell(AbstractDecoderCell):
         self.query.build(inputs_shape)
         self.attention.build((None, None, self.units), self.annotations_dim)
         self.transition.build((None, self.attention.output_dim))
-        for module in (self.query, self.attention, self.transition):
-            module.built = True
 
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """See the base class: the attention's memory."""

@@ -79,7 +79,6 @@ class PreparedCell(keras.layers.Layer):
         """Builds the cell for its raw inputs."""
         if not self.cell.built:
             self.cell.build(inputs_shape)
-            self.cell.built = True
 
     def call(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         """One step: `(output, new_states)`."""
