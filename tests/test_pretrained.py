@@ -137,6 +137,26 @@ def test_two_that_pack_at_once_leave_a_catalogue_of_whole_archives(
         assert hashlib.sha256(content).hexdigest() == entry["sha256"]
 
 
+def test_an_archive_is_checked_before_it_takes_the_place_of_another(
+    shared, version, tmp_path, monkeypatch
+):
+    """Its catalogue names that one as long as it is there."""
+    before = {path: path.read_bytes() for path in shared.iterdir()}
+    (tmp_path / "OTHER").write_text("Not free.")
+    (shared / ".pack-killed").mkdir()
+
+    def full(*_):
+        raise UserError("No space left.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dtmt_tf.export.archive.unpacked", full)
+        with pytest.raises(UserError, match="No space left"):
+            pack(version, "toy", tmp_path / "OTHER", shared)
+    assert {path: path.read_bytes() for path in shared.iterdir()} == before
+    pack(version, "toy", tmp_path / "OTHER", shared)
+    assert {path for path in shared.iterdir()} == {*before}
+
+
 def test_a_version_that_has_changed_is_not_packed(shared, version, tmp_path):
     (version / "saved_model.pb").write_bytes(b"other")
     before = sorted(path.name for path in shared.iterdir())

@@ -121,8 +121,13 @@ def _check_text(path: Path) -> None:
     """Reads a file through, before hours of training, as the stages will.
 
     Raises:
-        UserError: If it is damaged, or a line is too long, no UTF-8, or has a NUL character.
+        UserError: If it is damaged or holds no text, or a line is too long, no UTF-8, or has a NUL
+            character.
     """
+    is_empty = True
     for number, line in enumerate(lines.Lines(path), 1):
         if "\0" in line:
             raise UserError(f"{path}:{number}: NUL character. Is this a text file?")
+        is_empty = is_empty and not line.strip()
+    if is_empty:
+        raise UserError(f"--target-text: {path} holds no text.")

@@ -248,12 +248,17 @@ def _of_other(
 def _kept(folder: Path) -> _Sizes | None:
     """Returns the sizes of a run that has begun; none if there is no such run."""
     from dtmt_tf.models import MODELS
+    from dtmt_tf.runs.former import ASIDE
 
-    path = folder / "train" / "experiment.json"
-    if not path.exists() or not any(folder.glob("train/checkpoints/step-*.npz")):
+    begun = [
+        folder / place / "experiment.json"  # as `train` leaves it, or a `--restart` that was killed
+        for place in ("train", ASIDE)
+        if any((folder / place).glob("checkpoints/step-*.npz"))
+    ]
+    if not (begun and begun[0].exists()):
         return None
     try:
-        record = read_settings(path)
+        record = read_settings(begun[0])
     except UserError:  # damaged; it is written anew
         return None
     name = record["settings"]["model_name"]

@@ -77,10 +77,10 @@ def write_shards(options: Sequence[str], preparation: Preparation, shards: Seque
         runner = create_runner(beam.view_as(StandardOptions).runner or DIRECT_RUNNER)
     except ValueError as error:
         raise UserError(f"--beam-options: {error}") from error
-    folder = preparation.folder / "beam"
-    shutil.rmtree(folder, ignore_errors=True)  # of a pipeline that did not end
     config = TokenizedPairsConfig(name="pairs", preparation=preparation, shards=shards)
-    builder = TokenizedPairs(config=config, data_dir=folder, file_format="array_record")
+    builder = TokenizedPairs(
+        config=config, data_dir=preparation.pipeline, file_format="array_record"
+    )
     builder.download_and_prepare(
         download_config=tfds.download.DownloadConfig(
             beam_runner=runner,
@@ -92,4 +92,4 @@ def write_shards(options: Sequence[str], preparation: Preparation, shards: Seque
     for shard, path in zip(shards, written, strict=True):
         Path(path).replace(preparation.path(shard))
         preparation.add(shard)
-    shutil.rmtree(folder)
+    shutil.rmtree(preparation.pipeline)

@@ -121,6 +121,7 @@ def _reasons(
     """Returns why each pair is dropped, or `KEPT`; found out once, then kept in a file."""
     languages = data.source_language, data.target_language
     key = [text.facts.fingerprint, *data.filters, str(data.max_length_ratio), *languages]
+    key += data.reserved_symbols
     key += [filters.version(data), Path(filters.__file__).read_text("utf-8")]
     key += [text.builder.info.full_name, *splits[1:]] * (len(splits) > 1)
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]

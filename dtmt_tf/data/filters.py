@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 
 import numpy as np
@@ -54,8 +54,9 @@ def judge(pairs: Iterable[tuple[str, str]], data: DataConfig) -> Masks:
         if "duplicates" in data.filters:
             hashes.append(hash((source, target)))
         is_long = max(len(source), len(target)) >= SHORT
+        text = _untagged(source, data.reserved_symbols)
         for name, rule in rules.items():
-            hits[name].append(is_long and rule(source, target))
+            hits[name].append(is_long and rule(text, target))
     masks = {name: np.frombuffer(found, np.bool_) for name, found in hits.items()}
     sizes = np.frombuffer(lengths, np.int32).reshape(-1, 2)
     if "length_ratio" in data.filters:
@@ -85,6 +86,13 @@ def usual_ratio(sizes: npt.NDArray[np.int32]) -> float:
     """
     source, target = sizes[(sizes > 0).all(axis=1)].T
     return float(np.median(source / target)) if len(source) else 1.0
+
+
+def _untagged(source: str, tags: Sequence[str]) -> str:
+    """Returns a source without the tags that it begins with, such as that of back-translations."""
+    while tag := next(filter(source.startswith, tags), ""):
+        source = source.removeprefix(tag).lstrip()
+    return source
 
 
 def _unequal(sizes: npt.NDArray[np.int32], limit: float) -> npt.NDArray[np.bool_]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -95,6 +96,11 @@ class Preparation:
         self.num_pairs = corpus.sizes[TRAIN]
         self.num_shards = -(-self.num_pairs // PAIRS_PER_SHARD)
 
+    @property
+    def pipeline(self) -> Path:
+        """Where a pipeline keeps what it has made, until it ends."""
+        return self.folder / "beam"
+
     def run(self, write: Callable[[Preparation, list[int]], None] | None = None) -> None:
         """Makes the missing shards; `Shards` verifies the others.
 
@@ -111,6 +117,7 @@ class Preparation:
             raise UserError("There is no training pair: the files are empty.")
         with locked(self.folder / ".lock"):
             clear_leftovers(self.folder)  # of preparations that were killed
+            shutil.rmtree(self.pipeline, ignore_errors=True)
             there = set()
             for name in self._manifest()["files"]:
                 if (self.folder / name).exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import zipfile
@@ -14,13 +15,14 @@ from typing import Any, BinaryIO
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
 from dtmt_tf.export.model_card import is_of
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import flush, write_atomically
 from dtmt_tf.folders import locked
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
 from dtmt_tf.translator.places import VERSION
 
 LICENCE = "LICENSE"
 LOCK = f".{CATALOGUE}.lock"
+PRIVATE = ".pack-"  # of a folder that an archive is made in
 _MADE_OF = {  # what scores are known by, and where the manifest has it
     "weights_sha256": "weights_sha256",
     "dictionary_sha256": "dictionary_sha256",
@@ -74,13 +76,17 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
     archive = folder / f"{'-'.join(filter(None, (name, identity)))}.zip"
     facts = _facts(version)  # a version that does not tell them has no archive
     with locked(folder / LOCK):
-        write_atomically(archive, lambda stream: _write(stream, version, name, terms))
-        with (
-            tempfile.TemporaryDirectory(dir=folder, suffix=".partial") as place,
-            unpacked(archive, Path(place) / "model") as found,
-        ):
-            _check(found / version.name)
-        _add(catalogue, name, {"file": archive.name, **facts, **_size_and_hash(archive)})
+        for left in folder.glob(f"{PRIVATE}*"):  # by a process that was killed
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=PRIVATE) as place:
+            made = Path(place) / archive.name
+            write_atomically(made, lambda stream: _write(stream, version, name, terms))
+            with unpacked(made, Path(place) / "model") as found:
+                _check(found / version.name)
+            facts |= _size_and_hash(made)
+            os.replace(made, archive)  # one of that name may be there, with another licence
+        flush(folder)
+        _add(catalogue, name, {"file": archive.name, **facts})
     return archive
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
 from dtmt_tf.languages import are_opposite
-from dtmt_tf.runs.former import forget, set_aside
+from dtmt_tf.runs.former import forget, set_aside, settle
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
 
@@ -26,9 +26,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
         UserError: If the folder holds a run that was trained, a member is an ensemble itself or has
             not come to its end, they translate in opposite directions, or their sub-words differ.
     """
-    path = folder / "train" / "experiment.json"
-    if path.exists() and "members" not in read_settings(path):
-        raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+    _members_of(folder)
     first = members[0]
     united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
     united.check_place()
@@ -50,10 +48,26 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             )
     check_subwords(members)
     with united.claimed():
-        set_aside(united)  # scores of an ensemble of other members that had the name
-        forget(united)
+        settle(united)  # a trained run may be what a `--restart` that was killed set aside
+        former = _members_of(folder)
+        if former != united.member_paths:
+            set_aside(united)  # with the scores of other members that had the name
+            forget(united)
         united.write_settings()
     return united
+
+
+def _members_of(folder: Path) -> list[str]:
+    """Returns the members of the ensemble in a folder, as it names them; none if there is none.
+
+    Raises:
+        UserError: If it holds a run that was trained.
+    """
+    path = folder / "train" / "experiment.json"
+    record = read_settings(path) if path.exists() else {"members": []}
+    if "members" not in record:
+        raise UserError(f"{folder} holds a run that was trained. Choose another --name.")
+    return list(record["members"])
 
 
 def check_subwords(members: Sequence[Run]) -> None:

@@ -29,10 +29,11 @@ def represent(
     Returns:
         float32 `[N, H]` for each encoder, of its own width.
     """
+    source, most = run.vocabulary.source, run.experiment.data.max_length
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def means(texts: tf.Tensor) -> list[tf.Tensor]:
-        ids = run.vocabulary.source.encode(texts)[:, : run.experiment.data.max_length].to_tensor()
+        ids = source.encode(source.read(texts))[:, :most].to_tensor()
         found = []
         for states, mask in model.encodings(ids):
             weights = tf.cast(mask, states.dtype)[..., None]

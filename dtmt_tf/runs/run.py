@@ -264,6 +264,11 @@ class Run:
             training.seed,
         )
 
+    @property
+    def member_paths(self) -> list[str]:
+        """The place of each member, as seen from beside the run."""
+        return [os.path.relpath(each.folder, self.folder.parent) for each in self.members]
+
     def write_settings(self, trained: bool = False) -> None:
         """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.
 
@@ -279,8 +284,7 @@ class Run:
         if began := began or self.beginning():
             record["init_from"] = began
         if self.members:
-            beside = self.folder.parent  # the place of each, as seen from there
-            record["members"] = [os.path.relpath(each.folder, beside) for each in self.members]
+            record["members"] = self.member_paths
         else:
             record["vocabulary"] = self.vocabulary.fingerprint
             record[NOTED] = noted(self)

@@ -233,6 +233,8 @@ class Models:
             if not versions:  # moved away, or out of reach now: what is loaded stays
                 continue
             newest = versions[-1]
+            if newest == old.folder:
+                self._refused.pop(name, None)  # if it comes back, it is tried again
             files = _files(newest)  # as they are before they are read
             if newest == old.folder or files == self._refused.get(name):
                 continue

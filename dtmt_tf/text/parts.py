@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ CLAUSE_ENDS = ",;:)–—،؛、，；："
 UNSPACED_ENDS = "။។།።。｡！？、，；："  # no blank needs to follow them
 NARROW_ENDS = "!?,;:"  # nor these, which NFKC makes of wide ones, before letters of SCRIPTS
 SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA")
+CLOSING = ("Pe", "Pf")  # categories of brackets and quotes that end, and go with what they end
 SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
 
 
@@ -33,7 +35,7 @@ class Cutter:
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:
-        last = [piece[-1:] for piece in pieces]
+        last = [(piece.rstrip("".join(filter(_closes, piece))) or piece)[-1:] for piece in pieces]
         self._ends = np.array(
             [SENTENCE * (c in SENTENCE_ENDS) or CLAUSE * (c in CLAUSE_ENDS) if c else INSIDE
              for c in last], np.int32
@@ -42,6 +44,10 @@ class Cutter:
         self._narrow = np.array([c != "" and c in NARROW_ENDS for c in last])
         self._begins = np.array([piece.startswith(BLANK) for piece in pieces])
         self._touches = np.array([script(piece[:1]) in SCRIPTS for piece in pieces])
+        # what only closes is as good a place as what it closes, and nothing is cut before it
+        self._closes = np.array([piece != "" and all(map(_closes, piece)) for piece in pieces])
+        ends = {*UNSPACED_ENDS, *NARROW_ENDS}
+        self._goes_on = np.array([piece[:1] in ends or _closes(piece[:1]) for piece in pieces])
 
     def __call__(
         self, ids: tf.RaggedTensor, longest: int | tf.Tensor
@@ -58,9 +64,15 @@ class Cutter:
         """
         lengths, starts = ids.row_lengths(), ids.row_starts()
         flat = tf.pad(ids.flat_values, [[0, 1]])
-        places = tf.maximum(tf.gather(self._ends, flat[:-1]), WORD)
-        free = tf.gather(self._begins, flat[1:]) | tf.gather(self._unspaced, flat[:-1])
+        ends, unspaced = (tf.gather(of, flat[:-1]) for of in (self._ends, self._unspaced))
+        closes = tf.gather(self._closes, flat[:-1])
+        for _ in range(2):  # a quote in a quote
+            ends = tf.where(closes, tf.maximum(ends, _before(ends)), ends)
+            unspaced |= closes & _before(unspaced)
+        places = tf.maximum(ends, WORD)
+        free = tf.gather(self._begins, flat[1:]) | unspaced
         free |= tf.gather(self._narrow, flat[:-1]) & tf.gather(self._touches, flat[1:])
+        free &= ~tf.gather(self._goes_on, flat[1:])
         places = tf.pad(tf.where(free, places, INSIDE), [[0, 1]])
         longest = tf.broadcast_to(tf.cast(longest, tf.int64), tf.shape(lengths))
         most = tf.reduce_max(tf.concat([[1], longest], axis=0))
@@ -84,3 +96,12 @@ class Cutter:
         real = (sizes > 0) | tf.equal(tf.range(tf.shape(sizes)[1]), 0)
         parts = tf.RaggedTensor.from_row_lengths(ids.flat_values, tf.boolean_mask(sizes, real))
         return parts, tf.cast(tf.where(real)[:, 0], tf.int32)
+
+
+def _closes(character: str) -> bool:
+    return character != "" and unicodedata.category(character) in CLOSING
+
+
+def _before(values: tf.Tensor) -> tf.Tensor:
+    """Returns the value before each, of the first its own."""
+    return tf.concat([values[:1], values[:-1]], axis=0)

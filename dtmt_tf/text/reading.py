@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Callable, Iterable
 
@@ -72,9 +73,22 @@ def _any_of(characters: Iterable[str]) -> str:
 
 
 def _may_compose(character: str) -> bool:
-    """Whether NFC may change a text for this character: a mark, a part of a syllable of Hangul."""
+    """Whether NFC may change a text for this character.
+
+    It moves marks of a combining class and joins what stands second in a composed character, vowels
+    of Hangul among them. The selector in a red heart, a mark too, it never touches.
+    """
     return (
-        unicodedata.category(character)[0] == "M"
+        unicodedata.combining(character) > 0
         or "\u1100" <= character <= "\u11ff"
+        or character in _seconds()
         or not unicodedata.is_normalized("NFC", character)
     )
+
+
+@functools.cache
+def _seconds() -> frozenset[str]:
+    """The characters that a composed one ends in."""
+    parts = (unicodedata.decomposition(chr(k)).split() for k in range(0x20000))
+    pairs = (part for part in parts if len(part) == 2 and not part[0].startswith("<"))
+    return frozenset(chr(int(second, 16)) for _, second in pairs)

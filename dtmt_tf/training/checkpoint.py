@@ -127,6 +127,8 @@ class CheckpointFolder:
             np.savez(file, **arrays)  # type: ignore[arg-type]
             _seal(file)
 
+        for partial in self.folder.glob("*.partial"):  # left by a process that was killed
+            partial.unlink()
         path = self.path(checkpoint.step)
         write_atomically(path, write)
         before = [step for step in self.steps() if step <= checkpoint.step - checkpoint.bad_steps]
@@ -139,8 +141,6 @@ class CheckpointFolder:
         for step in self.steps():
             if step not in kept:
                 self.path(step).unlink()
-        for partial in self.folder.glob("*.partial"):  # left by a process that was killed
-            partial.unlink()
         return path
 
     def newest(self, at_most: int | None = None) -> Checkpoint | None:

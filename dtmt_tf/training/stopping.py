@@ -17,6 +17,7 @@ from dtmt_tf.config import TrainingConfig
 
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+TOGETHER = 1.0  # seconds within which signals are one
 SAVING = "\nThis update or validation ends, then all is saved. Once more, and it ends at once.\n"
 
 
@@ -49,8 +50,11 @@ class Limits:
 class Stop:
     """Within this block, notices a signal or the end of the time.
 
-    The first is answered on standard error, a second ends the process at once. A signal that the
-    process was started to ignore, as `nohup` does with SIGHUP, stays ignored.
+    The first is answered on standard error; a second ends the process at once, unless it comes with
+    the first, as where a system that goes down, or a shell and its terminal, send several. A signal
+    that the process was started to ignore, as `nohup` does with SIGHUP, stays ignored. If standard
+    error can not be written any more, as to a `tee` that heard Ctrl-C too, what goes there is
+    dropped.
 
     Args:
         max_seconds: The time limit.
@@ -62,13 +66,16 @@ class Stop:
     def __init__(self, max_seconds: float) -> None:
         self.max_seconds = max_seconds
         self.exit_code = 0
-        self._end = math.inf
+        self._end, self._heard = math.inf, -math.inf
         self._former: dict[int, Any] = {}
         self._shown: list[int] = []
+        self._stderr: Any = None
 
     def __enter__(self) -> Stop:
         self._end = time.monotonic() + self.max_seconds
         self._shown = _shown()
+        if sys.stderr:
+            self._stderr, sys.stderr = sys.stderr, _Lasting(sys.stderr)  # type: ignore[assignment]
         for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._hear)
@@ -77,6 +84,7 @@ class Stop:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._former.items():
             signal.signal(number, handler)
+        sys.stderr = self._stderr
 
     def requested(self) -> bool:
         """Whether it is time to stop."""
@@ -88,10 +96,41 @@ class Stop:
         if number == signal.SIGHUP:
             _discard(self._shown)
         if self.exit_code:
+            if number == signal.SIGHUP or time.monotonic() < self._heard + TOGETHER:
+                return
             raise KeyboardInterrupt
-        self.exit_code = 128 + number
+        self.exit_code, self._heard = 128 + number, time.monotonic()
         with contextlib.suppress(OSError):  # of a closed stream
             os.write(2, SAVING.encode())  # not by Python's stream, which may be in use
+
+
+class _Lasting:
+    """A stream that drops what is written from the first failure on."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Returns how many characters were taken: all."""
+        try:
+            self._stream.write(text)
+        except OSError:
+            self._drop()
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        try:
+            self._stream.flush()
+        except OSError:
+            self._drop()
+
+    def _drop(self) -> None:
+        with contextlib.suppress(OSError):  # it may be no file
+            _discard([self._stream.fileno()])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _shown() -> list[int]:

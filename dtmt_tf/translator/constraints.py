@@ -25,7 +25,8 @@ class Constraints:
     """A glossary and a vocabulary in a model's sub-words; `Translator.constraints` makes them.
 
     A source term counts where it stands as it is written, case included: as whole words, in a
-    language with blanks. Of terms that begin at one place the longest counts, and none that begins
+    language with blanks. (Texts and terms come here as the model reads them: a no-break space is a
+    blank.) Of terms that begin at one place the longest counts, and none that begins
     inside of it. Its target term is then in the translation, once or more. What follows it may
     lengthen its last word. In a language without blanks it is spelt as it is inside of a sentence.
 

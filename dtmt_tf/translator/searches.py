@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -56,8 +57,14 @@ class Searches:
     def constraints(
         self, glossary: Mapping[str, str], vocabulary: Iterable[str] | None
     ) -> Constraints:
-        """Returns terms and words in the model's sub-words."""
-        return Constraints(self._steps.subwords, self._size(), self._blanks, glossary, vocabulary)
+        """Returns terms and words in the model's sub-words, source terms as it reads them."""
+        sources = self._read(list(glossary)).whole if glossary else []
+        terms = dict(zip(sources, glossary.values(), strict=True))
+        return Constraints(self._steps.subwords, self._size(), self._blanks, terms, vocabulary)
+
+    def hold_terms(self, texts: list[str], constraints: Constraints) -> list[bool]:
+        """Returns whether each text, as the model reads it, holds a source term."""
+        return [bool(constraints.phrases(whole)) for whole in self._read(texts).whole]
 
     def sampler(self, sampling: Sampling, allowed: tf.Tensor | None, count: int) -> Search:
         """Returns what draws `count` translations of each text, see `decoding.sample`.
@@ -89,25 +96,34 @@ class Searches:
 
         def search(texts: list[str]) -> Found:
             together: dict[int, list[int]] = {}  # by the size of the beam, whatever the neighbours
-            for number, text in enumerate(texts):
-                tokens = sum(map(len, constraints.phrases(text).values()))
+            held = _phrases(self._read(texts), constraints)
+            for number, own in enumerate(held):
+                tokens = max(sum(map(len, part)) for part in own)
                 together.setdefault(least + ROOM * -(-tokens // ROOM), []).append(number)
             found: dict[int, tuple[tuple[str, float], ...]] = {}
             for size, numbers in together.items():
-                held = self._held([texts[k] for k in numbers], constraints, count, size)
-                found.update(zip(numbers, held, strict=True))
+                some = self._held([texts[k] for k in numbers], constraints, count, size)
+                found.update(zip(numbers, some, strict=True))
             return [found[k] for k in range(len(texts))]
 
         return search
 
     def _held(self, texts: list[str], constraints: Constraints, count: int, size: int) -> Found:
-        ids, owners, parts = self._steps.read(tf.constant(texts, tf.string))
-        rows = _rows(owners)
-        phrases = tf.constant(_phrases(texts, rows, parts.numpy().tolist(), constraints))
+        read = self._read(texts)
+        phrases = tf.constant(_padded(itertools.chain(*_phrases(read, constraints))))
         key = size, constraints.has_terms, constraints.allowed is None
         graph = self._graph(key, lambda: self._search_graph(*key))
-        found = graph(ids, phrases, self._mask(constraints.allowed), count)
-        return self._joined(texts, ids, rows, Hypotheses(*(each[:, :count] for each in found)))
+        found = graph(read.ids, phrases, self._mask(constraints.allowed), count)
+        some = Hypotheses(*(each[:, :count] for each in found))
+        return self._joined(texts, read.ids, read.rows, some)
+
+    def _read(self, texts: list[str]) -> _Read:
+        ids, owners, parts = self._steps.read(tf.constant(texts, tf.string))
+        rows = _rows(owners)
+        own: list[list[str]] = [[] for _ in texts]
+        for (text, _), part in zip(rows, parts.numpy().tolist(), strict=True):
+            own[text].append(part.decode("utf-8", "replace"))
+        return _Read(ids, rows, own, [(" " if self._blanks[0] else "").join(each) for each in own])
 
     def _graph(self, key: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
@@ -242,6 +258,15 @@ class Searches:
         return answers
 
 
+class _Read(NamedTuple):
+    """Texts as the model reads them."""
+
+    ids: tf.Tensor  # of all parts, `[P, S]`
+    rows: list[tuple[int, int]]  # see `_rows`
+    parts: list[list[str]]  # of each text
+    whole: list[str]  # each text
+
+
 def _rows(owners: tf.Tensor) -> list[tuple[int, int]]:
     """Returns the text of each part, and how many parts of that text come before it."""
     rows: list[tuple[int, int]] = []
@@ -250,27 +275,29 @@ def _rows(owners: tf.Tensor) -> list[tuple[int, int]]:
     return rows
 
 
-def _phrases(
-    texts: Sequence[str],
-    rows: Sequence[tuple[int, int]],
-    parts: Sequence[bytes],
-    constraints: Constraints,
-) -> np.ndarray:
-    """Returns the terms of each part, `[P, N, L]`.
+def _phrases(read: _Read, constraints: Constraints) -> list[list[list[Phrase]]]:
+    """Returns the terms of each part of each text.
 
-    A term that a cut divides, or that reading has changed, is its text's first part's.
+    A term that a cut divides is its text's first part's.
     """
-    found = [constraints.phrases(part.decode("utf-8", "replace")) for part in parts]
-    wanted: list[list[Phrase]] = [[] for _ in rows]
-    for number, text in enumerate(texts):
-        own = [k for k, (owner, _) in enumerate(rows) if owner == number]
-        for term, phrase in constraints.phrases(text).items():
-            part = next((k for k in own if term in found[k]), own[0])
+    found = []
+    for whole, parts in zip(read.whole, read.parts, strict=True):
+        there = [constraints.phrases(part) for part in parts]
+        wanted: list[list[Phrase]] = [[] for _ in parts]
+        for term, phrase in constraints.phrases(whole).items():
+            part = next((k for k, terms in enumerate(there) if term in terms), 0)
             if phrase not in wanted[part]:
                 wanted[part].append(phrase)
-    longest = max((len(phrase) for each in wanted for phrase in each), default=1)
-    result = np.zeros([len(rows), max([1, *map(len, wanted)]), longest], np.int32)
-    for k, each in enumerate(wanted):
+        found.append(wanted)
+    return found
+
+
+def _padded(parts: Iterable[list[Phrase]]) -> np.ndarray:
+    """Returns the terms of parts as one array, `[P, N, L]`."""
+    rows = list(parts)
+    longest = max((len(phrase) for each in rows for phrase in each), default=1)
+    result = np.zeros([len(rows), max([1, *map(len, rows)]), longest], np.int32)
+    for k, each in enumerate(rows):
         for n, phrase in enumerate(each):
             result[k, n, : len(phrase)] = phrase
     return result

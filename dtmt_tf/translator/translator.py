@@ -290,7 +290,8 @@ class Translator:
         If more translations are asked for than are kept, all are searched for.
         """
         beyond = constraints.allowed is not None or nbest > self.info["decoding"]["beam_size"]
-        free = [] if beyond else [text for text in texts if not constraints.phrases(text)]
+        held = [True] * len(texts) if beyond else self._searches.hold_terms(texts, constraints)
+        free = [text for text, is_held in zip(texts, held, strict=True) if not is_held]
         found = self._translate(free, nbest, False) if free else []
         answers = {each.source: each for each in found}
         bound = [text for text in texts if text not in answers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import math
 from collections.abc import Sequence
@@ -107,7 +108,8 @@ def make_job(args: argparse.Namespace, row: str, seed: int, timed: bool = False)
     experiment, origins = _resolve(args.task, model, overrides)
     begun = f"from_{args.begin_with}-" if args.begin_with else ""
     name = f"{paper.prefix}{row}-{begun}{records.settings_hash(experiment)}-seed{seed}"
-    if args.precision:  # that of a processor, not of a row: its name and series stay
+    if args.precision and not paper.rows[row].weights_of:
+        # that of a processor, not of a row: its name and series stay
         overrides += [f"{PRECISION}={args.precision}"]
         experiment, origins = _resolve(args.task, model, overrides)
     return Job(row, seed, name, experiment, origins)
@@ -164,6 +166,15 @@ def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Pa
     folder: Path = args.output_dir / args.task / job.name
     record: Path = args.records / job.record
     if record.exists() and folder.exists():
+        recorded, there = records.read_record(record), folder / "train" / "scores.json"
+        if there.exists():
+            part = recorded["part"]
+            bleu = json.loads(there.read_text("utf-8")).get(part, {}).get("bleu")
+            if bleu != recorded["scores"][part]["bleu"]:
+                raise UserError(
+                    f"{folder} is another training than that of {record}: {part} BLEU {bleu} and "
+                    f"{recorded['scores'][part]['bleu']}. Name the records of yours with --records."
+                )
         return folder
     place = next(f"--{kind} {name}" for kind in ("table", "figure")
                  for name, shown in getattr(PAPERS[args.paper], f"{kind}s").items()
@@ -187,6 +198,12 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
             )
         found.append(records.read_record(path))
     slow, fast = found
+    kinds = [run["changed_settings"].get(PRECISION) for run in found]
+    if kinds[0] != kinds[1]:
+        raise UserError(
+            f"The updates of {row} follow from the minutes of {this.time_of} and {this.speed_of}, "
+            "which --precision trained in different products. Train both alike."
+        )
     if slow["machine"] != fast["machine"]:
         raise UserError(
             f"The updates of {row} follow from the minutes of {this.time_of} and "

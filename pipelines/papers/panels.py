@@ -75,14 +75,16 @@ def all_panels(found: Sequence[Record], speeds: Sequence[Record] = ()) -> dict[s
             pictures[f"{paper.name}-figure{name}"] = [
                 panel
                 for (task, _), group in tables.budgets(of, table).items()
-                if compares(panel := figure_panel(task + _begun(group[0]), table, group), table)
+                if compares(panel := figure_panel(task + _budget(group[0]), table, group), table)
             ]
     return {name: panels for name, panels in pictures.items() if panels}
 
 
-def _begun(record: Record) -> str:
-    begun = record["series"].get("begin_with")
-    return f", on top of {begun}" if begun else ""
+def _budget(record: Record) -> str:
+    """Returns what tells a panel from others of one task."""
+    series = record["series"]
+    recipe, begun = series.get("recipe"), series.get("begin_with")
+    return f", recipe {recipe}" * bool(recipe) + f", on top of {begun}" * bool(begun)
 
 
 def curves_panel(
@@ -187,7 +189,8 @@ def _belongs(run: Record, curve: Curve) -> bool:
     if isinstance(curve.runs, str):
         series = run["series"]
         budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
-        return run["row"] == curve.runs and budget == (curve.updates, curve.change, "")
+        usual = series.get("preset") == "small" and not series.get("recipe")
+        return run["row"] == curve.runs and usual and budget == (curve.updates, curve.change, "")
     return not run["row"] and run["name"] in curve.runs
 
 

@@ -259,6 +259,21 @@ def is_of(record: Record, paper: Paper) -> bool:
     return name == paper.name and record["row"] in paper.rows
 
 
+def trained_from(record: Record) -> tuple[int, str]:
+    """Returns a row's seed, and a hash of the weights that it began with if it is noted.
+
+    The weights of a row that others begin with may be trained again, elsewhere or in other
+    products; what began with them is compared with what began with the same.
+    """
+    return record["seed"], record.get("begins_with", "")
+
+
+def weights_hash(folder: Path) -> str:
+    """Returns a short hash of the weights that a finished run was scored with."""
+    scores = json.loads((folder / "train" / "scores.json").read_text("utf-8"))
+    return str(next(iter(scores.values()))["weights_sha256"])[:8]
+
+
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
     """Returns the results of a series by row.
 
@@ -282,7 +297,7 @@ def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
                 "rows again with --contrast and the same sets."
             )
     for row, runs in rows.items():
-        if len({run["seed"] for run in runs}) < len(runs):
+        if len({trained_from(run) for run in runs}) < len(runs):
             names = ", ".join(run["name"] for run in runs)
             raise UserError(f"{row} has two records of one seed: {names}. Remove an old one.")
     return rows

@@ -52,10 +52,14 @@ def command() -> int:
     args = _parser().parse_args()
     paper = PAPERS[args.paper]
     tables = paper.by_task(args.table, args.task)
+    if args.figure and not args.task:
+        tables.setdefault(paper.task, [])
     if len(tables) > 1 and (args.rows or args.begin_with):
         each = "; ".join(f"{', '.join(names)} of {task}" for task, names in tables.items())
         raise UserError(f"--rows and --begin-with go with tables of one task. Asked for: {each}.")
-    drawn_of = paper.task if paper.task in tables else next(iter(tables))
+    for task in tables:
+        paper.trained_with(task, args.recipe)  # what is not there is told before hours of work
+    drawn_of = args.task or paper.task  # figures
     for task, names in tables.items():
         of_task = {"task": task, "table": names, "figure": args.figure if task == drawn_of else []}
         if code := _reproduce(argparse.Namespace(**vars(args) | of_task), paper):
@@ -85,6 +89,8 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     for setting in args.set:
         if reason := refused.get(setting.partition("=")[0]):
             raise UserError(f"{setting} can not be set here: {reason}.")
+        if args.precision and setting.startswith(f"{PRECISION}="):
+            raise UserError(f"{setting} can not be set beside --precision.")
     args.seeds = list(dict.fromkeys(args.seeds))
     jobs = make_jobs(args, rows)
     if args.begin_with:
@@ -143,11 +149,18 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
 def _is_done(args: argparse.Namespace, job: Job) -> bool:
     """Whether a row has a record, with what `--contrast` asks for."""
     path = args.records / job.record
-    if not (path.exists() and args.contrast):
+    if not (path.exists() and _contrasts(args, job.row)):
         return path.exists()
     known = records.read_record(path)
     asked = records.hashes(args.contrast)
     return "contrast" in known and known.get("contrast_sets", asked) == asked
+
+
+def _contrasts(args: argparse.Namespace, row: str) -> list[Path]:
+    """Returns the sets of contrasts that a row is scored on: those of figures that show them."""
+    figures = (PAPERS[args.paper].figures[name] for name in args.figure)
+    shown = any(figure.contrast and row in figure.rows for figure in figures)
+    return list(args.contrast) if shown else []
 
 
 def _parser() -> Parser:
@@ -296,8 +309,10 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     elif code := Session(run, limits=Limits(allow_changes=[PRECISION])).train().exit_code:
         return code
     record = records.make_record(run, row, shared)
-    if args.contrast:
-        record |= records.contrast(run, args.contrast)
+    if begins:
+        record["begins_with"] = records.weights_hash(begins)
+    if contrasts := _contrasts(args, row):
+        record |= records.contrast(run, contrasts)
     write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))

@@ -115,7 +115,11 @@ def _precisions(table: Table, group: Sequence[Record]) -> str:
             kind = record["changed_settings"].get(PRECISION)
             if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
                 kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
-    return " ".join(f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items())
+    return " ".join(_in_products(kinds))
+
+
+def _in_products(kinds: Mapping[str, Iterable[str]]) -> list[str]:
+    return [f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items()]
 
 
 def _printed(value: float | None) -> str:
@@ -149,7 +153,7 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
 def runs_compared(found: Sequence[Record]) -> str:
     """Returns the table of differences between runs that are not of one table of a paper."""
     runs = {(run["task"], run["name"]): run for run in found}
-    lines, parts = [], set()
+    lines, parts, used = [], set(), list[Record]()
     for pair in COMPARED:
         baseline, system = (
             [runs[pair.task, name] for name in names if (pair.task, name) in runs]
@@ -158,7 +162,14 @@ def runs_compared(found: Sequence[Record]) -> str:
         if line := _comparison(baseline, system, pair.paper):
             lines.append((pair.baseline[0], pair.system[0], *line))
             parts.add(baseline[0]["part"])
-    return markdown(_compared(parts), lines) if lines else NOTHING
+            used += [*baseline, *system]
+    if not lines:
+        return NOTHING
+    kinds: dict[str, dict[str, None]] = {}
+    for run in used:
+        if kind := run["changed_settings"].get(PRECISION):
+            kinds.setdefault(kind, {})[f"`{run['name']}`"] = None
+    return "\n\n".join([markdown(_compared(parts), lines), *_in_products(kinds)])
 
 
 def _compared(parts: Iterable[str]) -> tuple[str, ...]:
@@ -170,8 +181,11 @@ def _compared(parts: Iterable[str]) -> tuple[str, ...]:
 def _comparison(
     baseline: Sequence[Record], system: Sequence[Record], paper: float | None
 ) -> tuple[str, ...]:
-    """Returns changes, mean, p, the paper's change and the verdict; () without a common seed."""
-    runs = [{run["seed"]: run for run in side} for side in (baseline, system)]
+    """Returns changes, mean, p, the paper's change and the verdict; () without a common seed.
+
+    Rows on top of others' weights are compared if these were the same.
+    """
+    runs = [{records.trained_from(run): run for run in side} for side in (baseline, system)]
     seeds = sorted(set(runs[0]) & set(runs[1]))
     if not seeds:
         return ()
@@ -242,7 +256,7 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
         key = (first["task"], series["preset"], series["max_steps"],
                series.get("recipe", ""), series.get("begin_with", ""),
                first["batches_an_update"])  # fmt: skip
-        if _changes(group) and key in plain:
+        if _changes(group) and key in plain and not _changes(plain[key]):
             plain[key] += group
         else:
             plain[(*key, series["hash"]) if key in plain else key] = list(group)

@@ -15,6 +15,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import prepare, train
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
+from dtmt_tf.runs.former import ASIDE
 
 PAIRS = 200
 OWN = ["--train", "a.en", "a.de", "--from", "en", "--to", "de"]
@@ -167,6 +168,10 @@ def test_a_run_without_a_name_has_that_of_its_languages(capsys, here):
     write("a", 100 * PAIRS)
     assert shown(capsys, *OWN) == before
     assert read_settings(here / "runs/custom/en-de/train/experiment.json")
+    run = here / "runs/custom/en-de"
+    (run / "train").rename(run / ASIDE)  # as where a `--restart` is killed, then
+    (run / "train").mkdir()
+    assert shown(capsys, *OWN) == before
 
 
 def test_a_run_begins_with_the_preset_of_another(capsys, here):

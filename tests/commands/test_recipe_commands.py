@@ -195,6 +195,7 @@ def test_files_of_the_user_are_noted_by_the_stage_that_reads_them(stages_of, mor
     [
         ("a.de", b"eins\nz\xff\n", r"a\.de:2: byte 0xff at position 2 .*UTF-8`\.$"),
         ("a.de", b"eins\nz\0\n", r"a\.de:2: NUL character"),
+        ("a.de", b" \n\n", r"a\.de holds no text"),
         ("a.de", b"x" * (2**20 + 1), r"a\.de:1: the line has more than"),
         ("a.de.gz", gzip.compress(b"eins\n" * 99, mtime=0)[:-9], r"a\.de\.gz is damaged"),
     ],
@@ -235,7 +236,7 @@ def test_names_that_settings_can_not_hold_are_refused(stages_of, more, tmp_path)
         stages_of(distill, "--name", "x,y")
     assert stages_of(distill, *OWN, "--name", "x,y")  # options name files one by one
     for name, told in ("a,b", r"a,b has a comma"), ("a\udcff", r"a\\xff' is not UTF-8"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text("eins\n")
         with pytest.raises(UserError, match=told):
             stages_of(backtranslate, *more, str(tmp_path / name))
 

@@ -42,6 +42,13 @@ def test_each_filter_drops_what_it_is_for():
     assert dropped("script") == {"script": [3]}
 
 
+def test_tags_before_a_source_hide_no_copy_of_it():
+    copy = "A horse stands in a meadow."
+    pairs = [(f"{tags} {copy}", copy) for tags in ("<bt>", "<2de> <bt>", "<b>")]
+    tags = "<bt>", "<2de>"
+    assert dropped("identical", pairs=pairs, reserved_symbols=tags) == {"identical": [0, 1]}
+
+
 def test_a_ratio_is_measured_against_the_usual_one_of_the_text():
     pairs = [("a" * 10 * k, "字" * k) for k in range(3, 30)] + [("a" * 30, "字" * 30)]
     assert dropped("length_ratio", pairs=pairs) == {"length_ratio": [27]}

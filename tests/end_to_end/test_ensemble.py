@@ -79,6 +79,8 @@ def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
     folder = shelf / "changing"
     scores = unite([late, early], folder).work / "scores.json"
     scores.write_text("{}")
+    unite([late, early], folder)
+    assert scores.exists()  # and finished lines, of what was stopped
     unite([early, late], folder)
     assert not scores.exists()
     names = [member.folder.name for member in opened(folder).members]

@@ -10,7 +10,7 @@ from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from dtmt_tf.translator import Sampling, Translator
-from dtmt_tf.translator.searches import Searches, _phrases
+from dtmt_tf.translator.searches import Searches, _phrases, _Read
 from tests.cells.twin import randomise
 
 LINES = ["a small dog runs", "two dogs run in the grass", "", "the cat sleeps on a mat"]
@@ -123,9 +123,11 @@ def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     assert texts and set(texts) <= set("grass dog")
     with pytest.raises(UserError, match="can not be written"):
         translator.constraints({"dog": "\u2603"})
-    texts = ["hotdogs and a dog", "one dog"]
-    phrases = _phrases(texts, [(0, 0), (0, 1), (0, 2), (1, 0)], [b"hotdogs", b"and", b"a dog", b""],
-                       translator.constraints({"dog": "mat"}))  # fmt: skip
-    assert phrases.any(axis=(1, 2)).tolist() == [False, False, True, True]
+    read = _Read(None, [], [["hotdogs", "and", "a dog"], [""]], ["hotdogs and a dog", "one dog"])
+    phrases = _phrases(read, translator.constraints({"dog": "mat"}))
+    assert [list(map(bool, own)) for own in phrases] == [[False, False, True], [True]]
+    terms = translator.constraints({"two\u00a0dogs": "the sleeps mat"})
+    for line in (LINES[1].replace(" ", "\u00a0"), LINES[1].replace("d", "\u00add")):
+        assert "the sleeps mat" in translator([line], constraints=terms)[0].text
     with pytest.raises(ValueError, match="sample does not go with terms"):
         translator(LINES, constraints=terms, sample=Sampling())

@@ -254,11 +254,12 @@ def test_a_setting_more_in_a_new_version_keeps_the_hash():
 def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
     args = arguments(records=tmp_path, output_dir=tmp_path / "models")
 
-    def write(row, updates, seconds, threads=1):
+    def write(row, updates, seconds, threads=1, **changed):
         record = {
             "updates": updates,
             "seconds_in_updates": seconds,
             "machine": {"threads": threads},
+            "changed_settings": changed,
         }
         write_json(tmp_path / jobs.make_job(args, row, 1).record, record)
 
@@ -269,6 +270,9 @@ def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
     job = jobs.make_job(args, "transformer-same_time", 1, timed=True)
     assert job.experiment.training.max_steps == 9900
     assert job.experiment.training.schedule_decay_end == 3 * 26_400
+    write("transformer", 3300, 2000.0, **{"training.precision": "float32"})
+    with pytest.raises(UserError, match="--precision trained in different products"):
+        jobs.make_job(args, "transformer-same_time", 1, timed=True)
     write("transformer", 3300, 2000.0, threads=2)
     with pytest.raises(UserError, match="different machines(.|\n)*models/multi30k_ende, then run"):
         jobs.make_job(args, "transformer-same_time", 1, timed=True)

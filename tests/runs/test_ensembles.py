@@ -8,6 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import with_overrides
 from dtmt_tf.runs import Run, unite
+from dtmt_tf.runs.former import set_aside
 from tests.end_to_end.test_older_artifacts import unpack
 
 
@@ -39,6 +40,16 @@ def test_opposite_directions_are_not_united(pair, tmp_path):
     with pytest.raises(UserError, match=re.escape(told)):
         unite(pair(("en", "de"), ("de", "en")), tmp_path / "both")
     assert not (tmp_path / "both").exists()
+
+
+def test_a_trained_run_whose_restart_was_killed_is_not_taken_for_a_free_name(pair, tmp_path):
+    members = pair(("en", "de"), ("en", "de"))
+    other = Run.open(shutil.copytree(tmp_path / "a", tmp_path / "c"), None, tmp_path / "cache")
+    with other.claimed():
+        set_aside(other)
+    with pytest.raises(UserError, match="c holds a run that was trained"):
+        unite(members, tmp_path / "c")
+    assert other.checkpoints.steps() == members[0].checkpoints.steps() != []
 
 
 @pytest.mark.parametrize("other", [("en", "de"), ("en-GB", "deu"), ("", "en")], ids=str)

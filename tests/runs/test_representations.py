@@ -39,6 +39,12 @@ def test_padding_and_neighbours_do_not_change_a_representation(run):
         np.testing.assert_allclose(row, np.mean(states[0], axis=0), atol=1e-5)
 
 
+def test_sentences_are_read_as_the_model_reads_them(run):
+    model = built(TransformerConfig(8, 12, 2, 1, 1))
+    plain, odd = represent(run, model, ["the cat sleeps", "the\u00a0c\u00adat sleeps "])[0]
+    np.testing.assert_array_equal(odd, plain)
+
+
 def test_two_encoders_have_two_representations(run):
     model = built(RecurrenceTransformerConfig(8, 12, 2, 1, 1, recurrence_steps=3))
     first, second = represent(run, model, SENTENCES)

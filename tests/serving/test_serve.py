@@ -127,6 +127,17 @@ def toy(tmp_path, served_models):
     return shutil.copytree(served_models["toy"], tmp_path / "toy")
 
 
+def test_a_version_that_was_moved_away_and_back_is_tried_again(toy, caplog):
+    models = Models({"toy": toy}, Batching([1, 4], 0.01))
+    (toy / "2").mkdir()
+    for told, name in ((1, "2"), (1, "withdrawn-2"), (2, "2"), (2, "2")):
+        for found in toy.glob("*2"):
+            found.rename(toy / name)
+        models.refresh()
+        assert caplog.text.count("toy stays at version 1") == told
+    models.close()
+
+
 def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     models = Models({"toy": toy}, Batching([1, 4], 0.01))
     text = {"text": np.array([b"3"], object)}

@@ -65,6 +65,26 @@ def test_the_best_place_in_reach(row, expected):
     assert cut(row, longest=5)[0] == expected
 
 
+QUOTED = ["<pad>", "他", "。", "”", "」", "？", "！", "。”", "▁a", ".", ")"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("他 。 ” 他 他 他", ["他 。 ”", "他 他 他"]),
+        ("他 。 ” 」 他 他", ["他 。 ” 」", "他 他"]),
+        ("他 他 。 ？ ！ 他", ["他 他 。 ？ ！", "他"]),
+        ("他 。” 他 他 他 他", ["他 。”", "他 他 他 他"]),
+        ("他 ” 他 他 他 他", ["他 ” 他 他 他", "他"]),  # nothing ended
+        ("▁a . ) ▁a ▁a ▁a", ["▁a . )", "▁a ▁a ▁a"]),
+    ],
+)
+def test_what_closes_stays_with_what_it_closes(text, expected):
+    ids = tf.ragged.constant([[QUOTED.index(piece) for piece in text.split()]], tf.int32)
+    parts = Cutter(QUOTED)(ids, 5)[0].to_list()
+    assert [" ".join(QUOTED[k] for k in part) for part in parts] == expected
+
+
 def test_parts_know_their_rows_and_make_them_up():
     rows = [[A] * 7, [C], [], [B] * 12]
     parts, owners = cut(*rows, longest=3)

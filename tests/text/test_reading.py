@@ -60,6 +60,11 @@ def test_nothing_is_composed_where_that_would_change_what_is_known(line):
     assert read(subwords_of(["ab"] * 9, 6), "e\u0301", "\u2126") == ["é", "Ω"]
 
 
+def test_the_selector_of_an_emoji_is_no_accent():
+    for line in ("ab \u2764\ufe0f", "ab 1\u20e3", "ab \u0e01\u0e34"):
+        assert read(subwords_of([line] * 9, 8), f"e\u0301 {line}") == [f"é {line}"]
+
+
 @pytest.mark.parametrize(
     "kind", [{"byte_fallback": True, "size": 330}, {"normalization": "nmt_nfkc"}]
 )

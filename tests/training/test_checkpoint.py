@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
 from dtmt_tf.training import Checkpoint, CheckpointFolder
 from dtmt_tf.training import checkpoint as checkpoint_module
 from dtmt_tf.training.checkpoint import WAITS
@@ -167,8 +168,15 @@ def test_a_mean_with_a_damaged_part_is_refused_and_the_part_named(three):
         three.average(three.last(3, checkpoint(30, [1.0] * 3).history))
 
 
-def test_what_a_killed_process_left_is_removed(three):
-    (three.folder / "step-00000007.npz.partial").write_bytes(b"half of it")
+def test_what_a_killed_process_left_is_removed_before_room_is_needed(three, monkeypatch):
+    left = three.folder / "step-00000007.npz.partial"
+    left.write_bytes(b"half of it")
+
+    def write(path, content):
+        assert not left.exists()
+        write_atomically(path, content)
+
+    monkeypatch.setattr("dtmt_tf.training.checkpoint.write_atomically", write)
     three.save(checkpoint(40, [1.0] * 4))
     assert [path.suffix for path in three.folder.iterdir()] == [".npz"] * 3
 

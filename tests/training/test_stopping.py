@@ -6,6 +6,8 @@ import pty
 import signal
 import sys
 
+from tqdm import tqdm
+
 from dtmt_tf.training.stopping import Stop
 
 
@@ -30,3 +32,17 @@ def test_what_goes_to_a_file_is_kept_when_a_terminal_is_closed(monkeypatch, tmp_
             os.kill(os.getpid(), signal.SIGHUP)
             log.write("Saved.\n")
     assert (tmp_path / "log").read_text() == "Saved.\n"
+
+
+def test_a_log_whose_reader_left_ends_nothing(monkeypatch):
+    reader, end = os.pipe()
+    os.close(reader)
+    with os.fdopen(end, "w") as log:
+        monkeypatch.setattr(sys, "stderr", log)
+        with Stop(math.inf), tqdm(total=3) as bar:
+            for k in range(3):
+                bar.write(f"step {k}", file=sys.stderr)
+                bar.update()
+                bar.refresh()
+        assert sys.stderr is log
+        print("Stopped.", file=sys.stderr, flush=True)

@@ -264,8 +264,9 @@ def test_checkpoints_come_by_time_and_change_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number):
-    trainer = make_trainer(tmp_path, SHORT)
+def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number, monkeypatch):
+    trainer, (reader, end) = make_trainer(tmp_path, SHORT), os.pipe()
+    os.close(reader)
     before = signal.getsignal(number)
     step = trainer.update.step
 
@@ -274,7 +275,9 @@ def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number):
         return step(*arguments)
 
     trainer.update.step = Calls(step, hung_up)
-    outcome = trainer.run()
+    with os.fdopen(end, "w") as log:
+        monkeypatch.setattr("sys.stderr", log)
+        outcome = trainer.run()
     assert (outcome.step, outcome.exit_code) == (1, 128 + number)
     assert trainer.checkpoints.steps() == [1]
     assert signal.getsignal(number) == before
@@ -304,10 +307,14 @@ def test_where_tensorboard_can_not_write_training_goes_on(tmp_path, caplog, erro
     assert caplog.text.count("Training goes on without them") == 1
 
 
-def test_the_first_signal_is_answered_and_the_second_ends_at_once(capfd):
+def test_the_first_signal_is_answered_and_the_second_ends_at_once(capfd, monkeypatch):
     with Stop(math.inf) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.requested() and "then all is saved" in capfd.readouterr().err
+        for number in (signal.SIGTERM, signal.SIGHUP):  # as where a system goes down
+            os.kill(os.getpid(), number)
+        monkeypatch.setattr(stopping, "TOGETHER", 0)
+        os.kill(os.getpid(), signal.SIGHUP)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -1,0 +1,68 @@
+"""Rows are compared with rows that began alike, and begin with the weights that were recorded."""
+
+import argparse
+
+import pytest
+
+from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import write_json
+from pipelines.papers import jobs, records, reproduce, tables
+from pipelines.papers.dtmt import TABLES
+from tests.pipelines.test_results import cells, record
+from tests.pipelines.test_rows import arguments
+
+
+def test_rows_on_top_of_other_weights_are_not_compared():
+    other = {"begins_with": "d3c74b43"}
+    before = [record("gru0", 2), record("gru0", 2, rate=0.2, **other)]
+    found = [*before, record("lgru0", 2, rate=0.1, **other), record("lgru0", 3, rate=0.1)]
+    line = cells(tables.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
+    bleu = [run["scores"]["test"]["bleu"] for run in found]
+    assert line[2] == f"{bleu[2] - bleu[1]:+.2f}"
+    with pytest.raises(UserError, match="gru0 has two records of one seed"):
+        records.by_row([before[0], *before])
+
+
+def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
+    args = arguments(records=tmp_path / "records", output_dir=tmp_path, begin_with="gru0")
+    job = jobs.make_job(argparse.Namespace(**{**vars(args), "begin_with": ""}), "gru0", 1)
+    folder = tmp_path / "multi30k_ende" / job.name
+    write_json(args.records / job.record, record("gru0"))
+    scores = record("gru0")["scores"]
+    scores["test"]["weights_sha256"] = "d3c74b438de7"
+    write_json(folder / "train" / "scores.json", {"test": scores["test"]})
+    assert jobs.beginning(args, 1) == folder
+    assert records.weights_hash(folder) == "d3c74b43"
+    write_json(
+        folder / "train" / "scores.json", {"test": record("gru0", rate=0.5)["scores"]["test"]}
+    )
+    with pytest.raises(UserError, match=r"is another training than that of .*--records"):
+        jobs.beginning(args, 1)
+
+
+def test_two_changed_series_of_one_budget_are_two_tables():
+    found = [record("gru0"), record("lgru0")]
+    for run, name in zip(found, ("clip_norm=1", "adam_beta_2=0.98"), strict=True):
+        run["series"] |= {"hash": name, "set": [f"training.{name}"]}
+    text = tables.each_budget(found, TABLES["3"], tables.rows_table)
+    assert "(settings clip_norm=1)" in text and "(settings adam_beta_2=0.98)" in text
+
+
+def test_contrasts_are_asked_of_the_rows_that_show_them():
+    args = argparse.Namespace(paper="deep_architectures", figure=["5"], contrast=["set"])
+    assert reproduce._contrasts(args, "dtmt1") == ["set"]
+    assert reproduce._contrasts(args, "deep_output") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("dtmt --table 3 2 --recipe short", "no recipe 'short' of wmt14_ende"),
+        ("dtmt --table 3 --precision float32 --set training.precision=bfloat16", "beside --prec"),
+    ],
+)
+def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, words, told):
+    monkeypatch.setattr("sys.argv", ["reproduce.py", *words.split()])
+    monkeypatch.setattr(reproduce, "_in_process", lambda _: pytest.fail("a row began"))
+    with pytest.raises(UserError, match=told):
+        reproduce.command()
