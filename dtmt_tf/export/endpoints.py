@@ -171,9 +171,9 @@ class Endpoints:
         attention = self._attention(source, target, length)
         unknown = None
         if self.unknown:
-            surfaces = dense(
-                tf.gather(self.source.part_surfaces(text, self.longest, parts, owners), first), ""
-            )
+            with tf.control_dependencies([found.ids]):  # what is refused takes no memory for it
+                surfaces = self.source.part_surfaces(text, self.longest, parts, owners)
+            surfaces = dense(tf.gather(surfaces, first), "")
             unknown = self.unknown(source, surfaces, attention)
         return {
             "translation": self.target.decode(target, unknown),
@@ -263,7 +263,11 @@ class Endpoints:
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
         unknown = None
         if self.unknown:
-            surfaces = dense(self.source.part_surfaces(text, self.longest, parts, owners), "")
+            with tf.control_dependencies(
+                [hypotheses.ids]
+            ):  # what is refused takes no memory for it
+                surfaces = self.source.part_surfaces(text, self.longest, parts, owners)
+            surfaces = dense(surfaces, "")
             unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, lengths_of(mine))
         translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]

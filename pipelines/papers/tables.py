@@ -152,7 +152,8 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
 
 def runs_compared(found: Sequence[Record]) -> str:
     """Returns the table of differences between runs that are not of one table of a paper."""
-    runs = {(run["task"], run["name"]): run for run in found}
+    first = sorted(found, key=lambda run: "begins_with" not in run)  # of one name the last counts
+    runs = {(run["task"], run["name"]): run for run in first}
     lines, parts, used = [], set(), list[Record]()
     for pair in COMPARED:
         baseline, system = (

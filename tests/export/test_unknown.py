@@ -10,10 +10,10 @@ import keras
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig, DecodingConfig
+from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig, DecodingConfig, ExportConfig
 from dtmt_tf.export import Endpoints, check_servable
 from dtmt_tf.export.unknown import UnknownWords
-from dtmt_tf.text import Vocabulary
+from dtmt_tf.text import Subwords, Vocabulary
 
 KNOWN = ["the cat sleeps .", "the dog runs ."] * 3
 TEXTS = ["Rex sleeps .", "the cat Tom", "", "Tom Rex", "the dog . Rex runs ."]
@@ -49,11 +49,11 @@ def vocabulary():
     return Vocabulary.train(KNOWN, KNOWN, DataConfig(vocabulary_kind="word", source_vocab_size=99))
 
 
-def make(vocabulary, dictionary=None, replace=True):
+def make(vocabulary, dictionary=None, replace=True, limits=None):
     model = Backwards()
     model.size = vocabulary.target.size
     decoding = DecodingConfig(beam_size=2, batch_size=2, replace_unknown=replace)
-    return Endpoints(model, vocabulary, decoding, 5, "en", dictionary=dictionary)
+    return Endpoints(model, vocabulary, decoding, 5, "en", limits, dictionary)
 
 
 def translations(endpoints, *texts):
@@ -120,6 +120,25 @@ def test_what_is_copied_is_utf_8(vocabulary):
     source = tf.constant([b"the c\xffat Tom\xc3"])
     found = endpoints.translate(source)["translation"], endpoints.align(source)["translation"]
     assert [text.numpy()[0].decode() for text in found] == ["Tom\ufffd c\ufffdat the"] * 2
+
+
+@pytest.mark.parametrize("signature", ["translate", "align"])
+def test_words_of_a_request_are_not_cut_out_before_it_is_found_small_enough(
+    vocabulary, monkeypatch, signature
+):
+    """They take memory with the square of a line."""
+    waits = []
+
+    def cut(_, texts, *others, cut_out=Subwords.part_surfaces):
+        waits.append(tf.identity(texts).op.control_inputs)
+        return cut_out(_, texts, *others)
+
+    monkeypatch.setattr(Subwords, "part_surfaces", cut)
+    answer = getattr(make(vocabulary, limits=ExportConfig(max_tokens=200)), signature)
+    graph = tf.function(answer, input_signature=[tf.TensorSpec([None], tf.string)])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"export\.max_tokens"):
+        graph(tf.constant(TEXTS * 5))
+    assert waits and all(waits)
 
 
 def test_no_texts_give_no_rows(vocabulary):
