@@ -189,7 +189,7 @@ def _belongs(run: Record, curve: Curve) -> bool:
     if isinstance(curve.runs, str):
         series = run["series"]
         budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
-        usual = series.get("preset") == "small" and not series.get("recipe")
+        usual = series.get("preset", "small") == "small" and not series.get("recipe")
         return run["row"] == curve.runs and usual and budget == (curve.updates, curve.change, "")
     return not run["row"] and run["name"] in curve.runs
 
