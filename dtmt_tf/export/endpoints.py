@@ -263,9 +263,7 @@ class Endpoints:
         hypotheses = Hypotheses(*(tensor[:, :best] for tensor in hypotheses))
         unknown = None
         if self.unknown:
-            with tf.control_dependencies(
-                [hypotheses.ids]
-            ):  # what is refused takes no memory for it
+            with tf.control_dependencies([hypotheses.ids]):  # as in `align`
                 surfaces = self.source.part_surfaces(text, self.longest, parts, owners)
             surfaces = dense(surfaces, "")
             unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, lengths_of(mine))
