@@ -98,6 +98,7 @@ def start_tensorflow(
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--devices names {twice[0]} twice.")
     processors = len({name for name in devices if name.upper().startswith("CPU:")})
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several may share a GPU
     keep_freed_memory()
     ignore_softmax_of_one()
     with quiet_stderr():

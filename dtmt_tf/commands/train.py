@@ -102,11 +102,9 @@ def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
     for name, reason in experiment.model.unread.items():
         if f"model.{name}" in given:
             logger.warning("model.%s changes nothing: %s.", name, reason)
-    for name in unread(training, [name.removeprefix("training.") for name in given]):
-        logger.warning(
-            "training.%s changes nothing: schedule %s and optimizer %s do not read it.",
-            *(name, training.schedule, training.optimizer),
-        )
+    names = [name.removeprefix("training.") for name in given]
+    for name, reason in unread(training, names).items():
+        logger.warning("training.%s changes nothing: %s.", name, reason)
 
 
 def _parser() -> Parser:
@@ -233,9 +231,13 @@ def _train(
     try:
         wait_for_all(strategy)
     except GONE as error:
+        if is_chief(strategy):
+            logger.warning("Another worker ended before it was told that all is done.")
+            return outcome.exit_code
+        again = caller.again(without="--restart")
         raise UserError(
             "The first worker ended before the run was scored and exported; it tells why. "
-            "The training is saved: start the same command on all workers again."
+            f"The training is saved. To score and export it, run on all workers again:\n  {again}"
         ) from error
     return outcome.exit_code
 

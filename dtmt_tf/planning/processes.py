@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -31,7 +30,6 @@ def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPool
 def start_quietly(threads: Threads, devices: Sequence[str]) -> None:
     """Starts TensorFlow in a process whose log nobody reads."""
     logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # processes share a GPU
     startup.start_tensorflow(devices, threads)
 
 

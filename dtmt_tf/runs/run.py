@@ -32,7 +32,7 @@ from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import Checkpoint, CheckpointFolder, finished
+from dtmt_tf.training import Checkpoint, CheckpointFolder, finished, unread
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +138,9 @@ class Run:
                     "evaluation.*, training.average* and data.extra_tests can still be set."
                 )
         experiment, origins = with_overrides(experiment, record["origins"], overrides)
+        given = [override.partition("=")[0].removeprefix("training.") for override in overrides]
+        for name, reason in unread(experiment.training, given).items():
+            logger.warning("training.%s changes nothing: %s.", name, reason)
         place = data_dir, cache_dir
         averages = [text for text in overrides if text.startswith(AVERAGES)]  # each member's own
         names = record.get("members", [])

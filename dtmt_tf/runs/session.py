@@ -24,6 +24,7 @@ from dtmt_tf.training import (
     Summaries,
     Trainer,
     TrainingStep,
+    agree,
     check_trackers,
     is_chief,
     make_strategy,
@@ -112,14 +113,18 @@ class Session:
             if self.strategy.extended._in_multi_worker_mode():
                 raise UserError(
                     f"Another worker is gone ({str(error).splitlines()[0]}). Start the same "
-                    "command on all workers again; they go on from the newest checkpoint."
+                    "command on all workers again, without --restart; they go on from the newest "
+                    "checkpoint."
                 ) from error
             raise
 
     def _train(self) -> Outcome:
         run, strategy = self.run, self.strategy
+        settings = to_dict(run.experiment)  # before the sub-words' sizes are noted
         training_set = run.training_set() if self.chief else None
         wait_for_all(strategy)
+        agree(strategy, {f"settings of {name}": value for name, value in settings.items()})
+        agree(strategy, {"their training text": run.corpus.fingerprint})
         training_set = training_set or run.training_set()
         with strategy.scope():
             model = run.build_model()
@@ -151,6 +156,7 @@ class Session:
             limits=self.limits,
         )
         done = trainer.restore()
+        agree(strategy, {"the checkpoint that they found": done})
         if self.chief:
             run.write_settings(trainer.finished())
         devices = strategy.extended.worker_devices
@@ -162,7 +168,8 @@ class Session:
             f"resuming after update {done:,}" if done else "starting",
         )
         try:
-            trainer.rehearse()
+            if not trainer.finished():
+                trainer.rehearse()
             if self.chief:
                 settle(run)
             outcome = trainer.run()

@@ -88,7 +88,7 @@ def _make(run: Run) -> None:
     if run.init_from:
         origin = {"taken_from": run.init_from.vocabulary.fingerprint}
     else:
-        origin = {"corpus": run.corpus.fingerprint, **to_dict(run.experiment)["data"]}
+        origin = {"text": run.corpus.fingerprint, **to_dict(run.experiment)["data"]}
     whole = all((run.work / name).exists() for name in Vocabulary.FILES)
     if whole and made_from(run.work) == origin:
         return

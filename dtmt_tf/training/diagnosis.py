@@ -30,13 +30,13 @@ def first_non_finite(step: TrainingStep, source_ids: Any, target_ids: Any, at: i
     try:
         sums = tf.function(step.slice_sums)
         for k in range(step.own_slices):
-            slice_number, before = step.first_slice + k, tf.constant(at, tf.int64)
+            slice_number, before = tf.constant(step.first_slice + k), tf.constant(at, tf.int64)
             sums(source_ids, target_ids, slice_number, before, step.weights)
     except tf.errors.InvalidArgumentError as error:
         return _what(error.message)
     finally:
         tf.debugging.disable_check_numerics()
-    return "none when it was computed again"
+    return "the gradient's norm, or a sum over slices or devices,"
 
 
 def _what(message: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import keras
@@ -137,12 +137,16 @@ def make_optimizer(training: TrainingConfig) -> Any:
     return {"adam": ReducedAdam, "adadelta": ReducedAdadelta}[training.optimizer](training)
 
 
-def unread(training: TrainingConfig, names: Iterable[str]) -> list[str]:
-    """Returns those settings that only another schedule or another optimiser reads."""
+def unread(training: TrainingConfig, names: Collection[str]) -> dict[str, str]:
+    """Returns those settings that change nothing beside the others, each with the reason."""
     of_others = {name for each in SCHEDULES.values() for name in each.reads}
     of_others -= {*SCHEDULES[training.schedule].reads}
     kinds = {"adam", "adadelta"} - {training.optimizer}
-    return [name for name in names if name in of_others or name.partition("_")[0] in kinds]
+    why = f"schedule {training.schedule} and optimizer {training.optimizer} do not read it"
+    found = {n: why for n in names if n in of_others or n.partition("_")[0] in kinds}
+    if "average_count" in names and training.average == "none":
+        found["average_count"] = "training.average is none"
+    return found
 
 
 def handle(variable: Any) -> Any:

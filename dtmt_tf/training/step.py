@@ -94,7 +94,7 @@ class TrainingStep:
         )
 
     def __call__(
-        self, source_ids: Any, target_ids: Any, rate_factor: float = 1.0, stop: bool = False
+        self, source_ids: Any, target_ids: Any, rate_factor: float = 1.0, stop: int = 0
     ) -> Update:
         """Makes one update.
 
@@ -102,7 +102,7 @@ class TrainingStep:
             source_ids: `[B, S]` int32, padded with 0.
             target_ids: `[B, T]` likewise.
             rate_factor: Factor of the schedule's rate; 0 leaves all weights alone.
-            stop: Tells all workers, by `Update.stops`, that this one has been told to stop.
+            stop: Exit code of a worker that has been told to stop; `Update.stops` is the sum.
         """
         return self._function(source_ids, target_ids, rate_factor, self.clip_norm, float(stop))
 

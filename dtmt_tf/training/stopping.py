@@ -86,11 +86,17 @@ class Stop:
             signal.signal(number, handler)
         sys.stderr = self._stderr
 
-    def requested(self) -> bool:
-        """Whether it is time to stop."""
+    def requested(self) -> int:
+        """Returns the exit code once it is time to stop, else 0."""
         if not self.exit_code and time.monotonic() >= self._end:
             self.exit_code = OUT_OF_TIME
-        return bool(self.exit_code)
+        return self.exit_code
+
+    def told(self, codes: int) -> None:
+        """Takes over what other workers stop for: the sum of their exit codes."""
+        if codes and not self.exit_code:
+            out_of_time = codes % OUT_OF_TIME == 0
+            self.exit_code = OUT_OF_TIME if out_of_time else 128 + signal.SIGTERM
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import signal
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from dtmt_tf.errors import UserError
 
 
 def make_strategy(
@@ -18,7 +24,10 @@ def make_strategy(
         devices: Devices of `tf.distribute.MirroredStrategy`; all GPUs, or the CPU, by default.
     """
     if multiworker:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        former = signal.getsignal(signal.SIGTERM)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        signal.signal(signal.SIGTERM, former)  # TensorFlow takes it to itself, and drops it
+        return strategy
     sums = None
     if devices and all(name.upper().startswith("CPU") for name in devices):
         sums = tf.distribute.ReductionToOneDevice()  # less work than collectives in one memory
@@ -53,6 +62,33 @@ def of_chief(strategy: tf.distribute.Strategy, values: Mapping[str, float]) -> d
 
     total = strategy.reduce("SUM", strategy.run(own), axis=None)
     return dict(zip(values, total.numpy().tolist(), strict=True))
+
+
+def agree(strategy: tf.distribute.Strategy, values: Mapping[str, Any]) -> None:
+    """Returns when all workers have called it and have the same values.
+
+    Args:
+        strategy: The devices.
+        values: By what they are called; anything that JSON can hold.
+
+    Raises:
+        UserError: On each worker whose values are not the first one's, naming the first of them.
+    """
+    if not strategy.extended._in_multi_worker_mode():
+        return
+    own = {name: _number(value) for name, value in values.items()}
+    for name, number in of_chief(strategy, own).items():
+        if number != own[name]:
+            raise UserError(
+                f"Worker {worker_number(strategy)} and the first one differ in {name}. All need "
+                "the same command, the same files, and one output folder that they share."
+            )
+
+
+def _number(value: Any) -> float:
+    """Returns a hash of a value that a float64 holds."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big"))
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:

@@ -81,6 +81,7 @@ class Summaries:
     ) -> None:
         self.folder = folder
         self.name = name
+        self.failed = False  # whether the files could not be written
         self.settings = dict(settings or {})
         self.trackers = list(trackers)
         order = {id(weight): k for k, weight in enumerate(model.trainable_variables)}
@@ -125,13 +126,9 @@ class Summaries:
         rows = "\n".join("| " + " | ".join(_escape(cell) for cell in row) + " |" for row in samples)
         plain = {name: f"{VALIDATION}/{name.replace('_', ' ')}" for name in scores}
         self._numbers(step, {SCORES.get(k, plain[k]): value for k, value in scores.items()})
-        with self.writer.as_default(step):
-            tf.summary.text(
-                "translations",
-                f"| source | reference | translation |\n|---|---|---|\n{rows}",
-                description=DESCRIPTIONS["translations"],
-            )
-        self.writer.flush()
+        table = f"| source | reference | translation |\n|---|---|---|\n{rows}"
+        about = DESCRIPTIONS["translations"]
+        self._write(step, lambda: tf.summary.text("translations", table, description=about))
 
     def inspection(
         self, step: int, gates: dict[str, Any], attention: np.ndarray, words: Sequence[list[str]]
@@ -145,14 +142,16 @@ class Summaries:
             words: Source and target sub-words of each pair, in turn: 2B lists.
         """
         self._numbers(step, {f"{GATES}/{name}": value for name, value in gates.items()})
-        with self.writer.as_default(step):
+
+        def write() -> None:
             for k, weights in enumerate(attention):
                 source, target = words[2 * k], words[2 * k + 1]
                 image = attention_image(weights[: len(target), : len(source)], source, target)
                 tf.summary.image(
                     f"{ATTENTION}/pair {k + 1}", image[None], description=DESCRIPTIONS[ATTENTION]
                 )
-        self.writer.flush()
+
+        self._write(step, write)
 
     def close(self) -> None:
         """Ends the trackers' sessions."""
@@ -162,11 +161,30 @@ class Summaries:
         """Writes numbers by name, and tells the trackers."""
         plain = {name: float(value) for name, value in values.items()}
         self._tell(lambda tracker: tracker.log(step, plain))
-        with self.writer.as_default(step):
+
+        def write() -> None:
             for name, value in plain.items():
                 heading = name.partition("/")[0]
                 about = DESCRIPTIONS.get(name) or DESCRIPTIONS.get(heading)
                 tf.summary.scalar(name, value, description=about)
+
+        self._write(step, write)
+
+    def _write(self, step: int, write: Callable[[], None]) -> None:
+        """Writes something into the files, until that fails: training does not need them."""
+        if self.failed:
+            return
+        try:
+            with self.writer.as_default(step):
+                write()
+            self.writer.flush()
+        except (OSError, tf.errors.OpError) as error:
+            self.failed = True
+            _log.warning(
+                "TensorBoard's files can not be written (%s). Training goes on without them; "
+                "the next start writes them again.",
+                str(error).splitlines()[0],
+            )
 
     def _tell(self, call: Callable[[Tracker], None]) -> None:
         for tracker in list(self.trackers):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ SMALLER = (
 )
 FIXED = "training.optimizer"  # what no change is allowed of: its state would be another's
 SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
+UNMOVED = "evaluation.exact_match:", "decoding.batch_size:"  # but for these
 BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
 
 
@@ -106,7 +106,6 @@ class Trainer:
         self.bad_steps = 0
         self._clock = Clock()
         self._saved_at = time.monotonic()
-        self._unrecorded = False  # whether TensorBoard's files could not be written
 
     def restore(self) -> int:
         """Loads the newest sound checkpoint, if there is one; returns the number of updates done.
@@ -145,7 +144,8 @@ class Trainer:
         for row in changes:
             logger.warning("Going on with a change: %s", row)
         self._take_over(checkpoint)
-        if any(row.startswith(SCORED_BY) for row in changes) and self._scored:
+        moved = [r for r in changes if r.startswith(SCORED_BY) and not r.startswith(UNMOVED)]
+        if moved and self._scored:
             logger.warning("Scores of validations before do not compare, and no longer count.")
             self.history = [without_scores(entry) for entry in self.history]
             self.update.clip_norm = clip_norm(self.training, self._scored)
@@ -241,7 +241,7 @@ class Trainer:
         ) as bar:
             if self.step and self._validation_is_due():  # stopped between saving and scoring
                 self._validate(bar, float("nan"))
-            stopped = False
+            stopped = 0
             while not self.finished() and not stopped:
                 if stop.requested() and self.update.alone:
                     break
@@ -249,7 +249,8 @@ class Trainer:
                 update = self.update(*batch, self.rate_factor, stop.requested())
                 self.step += 1
                 self._clock.count(int(update.tokens))
-                stopped = float(update.stops) > 0  # all workers see it after the same update
+                stopped = int(update.stops)  # all workers see it after the same update
+                stop.told(stopped)
                 loss = float(update.loss)
                 if update.finite:
                     self.bad_steps = 0
@@ -266,8 +267,6 @@ class Trainer:
                 elif self._checkpoint_is_due():
                     self.save()
                     self._clock.resume()
-        if stopped:
-            stop.exit_code = stop.exit_code or 128 + signal.SIGTERM
         if stop.exit_code and self.checkpoints.steps()[-1:] != [self.step]:
             self.save()
         if self.finished() and self.step < training.max_steps:
@@ -283,22 +282,8 @@ class Trainer:
         rate_text = f" lr {rate:.1e}" if bar_columns() >= ROOMY else ""
         bar.set_postfix_str(f"loss {loss:.3f}{rate_text} {speed:.0f} tok/s", refresh=False)
         bar.update()
-        if self.step % self.training.log_steps == 0:
-            self._record(lambda summaries: summaries.update(self.step, update, speed))
-
-    def _record(self, write: Callable[[Summaries], None]) -> None:
-        """Writes something for TensorBoard, until that fails: training does not need it."""
-        if self.summaries is None or self._unrecorded:
-            return
-        try:
-            write(self.summaries)
-        except (OSError, tf.errors.OpError) as error:
-            self._unrecorded = True
-            logger.warning(
-                "TensorBoard's files can not be written (%s). Training goes on without them; "
-                "the next start writes them again.",
-                str(error).splitlines()[0],
-            )
+        if self.summaries and self.step % self.training.log_steps == 0:
+            self.summaries.update(self.step, update, speed)
 
     def _checkpoint_is_due(self) -> bool:
         """Whether the last checkpoint is `checkpoint_minutes` old."""
@@ -341,6 +326,7 @@ class Trainer:
         advice = f"Try a lower {rate} or training.clip_norm under another --name."
         what = f"Skipped update {self.step}: {tensor} is not finite. Its pairs: {path}"
         bar.write(what, file=sys.stderr)
+        self._clock.resume()
         if self.bad_steps < self.training.max_bad_steps:
             return False
         if self.rate_factor < 1:
@@ -372,7 +358,8 @@ class Trainer:
             if not self.update.alone:  # as each ends and clips by its scores
                 scores = of_chief(self.update.strategy, scores)
             entry |= scores
-            self._record(lambda summaries: summaries.validation(self.step, scores, samples))
+            if self.summaries:
+                self.summaries.validation(self.step, scores, samples)
             lines = [", ".join(f"{name} {value:.2f}" for name, value in scores.items())]
             for source, reference, translation in samples[:2]:
                 lines += [
@@ -384,9 +371,8 @@ class Trainer:
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
         self.update.clip_norm = clip_norm(self.training, self._scored)
-        if self.summaries and not self._unrecorded:
-            seen = self.validator.inspect()
-            self._record(lambda summaries: summaries.inspection(self.step, *seen))
+        if self.summaries:
+            self.summaries.inspection(self.step, *self.validator.inspect())
         self.save()
         self._clock.resume()
 

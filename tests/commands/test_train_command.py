@@ -32,6 +32,7 @@ def test_a_model_of_another_kind_than_the_task_s_is_told_of(caplog, task, model,
         ("rnn_baseline", "model.high_cell", "high_cell changes nothing: no level stands above"),
         ("rnn_bideep2x2", "model.high_cell", ""),
         ("dtmt1", "training.adadelta_rho", "rho changes nothing: schedule dtmt and optimizer adam"),
+        ("dtmt1", "training.average_count", ""),  # which averages
     ],
 )
 def test_a_given_setting_that_nothing_reads_is_told_of(caplog, model, name, told):

@@ -144,6 +144,13 @@ def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
         run = run_of("custom", corpus, *CORPUS, f"data.source_vocab_size={size}")
         assert run.vocabulary.source.size == size
         assert caplog.text.count("Training sub-words") == times
+    path = corpus / "train.en"
+    path.write_text(path.read_text().replace("e", "ü"))
+    run = run_of("custom", corpus, *CORPUS, "data.source_vocab_size=15")
+    assert run.vocabulary.source.decode(run.vocabulary.source.encode(["ü"])).numpy() == [
+        "ü".encode()
+    ]
+    assert caplog.text.count("Training sub-words") == 3
 
 
 def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(corpus, monkeypatch):

@@ -165,11 +165,16 @@ def test_each_schedule_reads_what_it_says_and_nothing_else(schedule):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "told"), [("adam", ["adadelta_rho"]), ("adadelta", ["adam_beta_2"])]
+    ("optimizer", "told"), [("adam", {"adadelta_rho"}), ("adadelta", {"adam_beta_2"})]
 )
 def test_settings_of_another_optimiser_are_told(optimizer, told):
     names = ["adam_beta_2", "adadelta_rho", "ema_decay"]
-    assert unread(TrainingConfig(optimizer=optimizer), names) == told
+    assert unread(TrainingConfig(optimizer=optimizer), names).keys() == told
+
+
+@pytest.mark.parametrize(("average", "told"), [("none", True), ("best", False), ("last", False)])
+def test_how_many_are_averaged_changes_nothing_where_none_are(average, told):
+    assert ("average_count" in unread(TrainingConfig(average=average), ["average_count"])) is told
 
 
 def test_settings_of_a_schedule_that_is_not_used_are_not_looked_at():

@@ -1,12 +1,14 @@
 """What several workers agree on, one after the other in this process."""
 
 import dataclasses
+import math
 import os
 import signal
 
 import pytest
 
-from dtmt_tf.training import trainer
+from dtmt_tf.training import Limits, trainer
+from dtmt_tf.training.stopping import Stop
 from tests.training.toy_trainer import TRAINING, Calls, make_trainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -40,6 +42,26 @@ def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
     outcome = other.run()
     assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
     assert other.checkpoints.steps()[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"), [(124, 124), (2 * 124, 124), (143, 143), (124 + 143, 143), (130, 143)]
+)
+def test_a_worker_ends_for_the_reason_of_the_others(codes, code):
+    with Stop(math.inf) as stop:
+        stop.told(0)
+        assert not stop.exit_code
+        stop.told(codes)
+        assert stop.requested() == code
+
+
+def test_a_time_that_is_over_is_what_a_worker_tells_the_others(tmp_path):
+    late = make_trainer(tmp_path, limits=Limits(max_seconds=0))
+    late.update.alone = False
+    told, step = [], late.update.step
+    late.update.step = Calls(step, lambda *given: told.append(given[-1]) or step(*given))
+    outcome = late.run()
+    assert (outcome.step, outcome.exit_code, told) == (1, 124, [124])
 
 
 def test_workers_stop_and_clip_by_the_scores_of_the_chief(tmp_path, monkeypatch):
