@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from http.client import HTTPException, RemoteDisconnected
+from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -26,6 +26,7 @@ _HTTP_CODES = {
     404: "NOT_FOUND",
     413: "TOO_LARGE",
     429: "RESOURCE_EXHAUSTED",
+    499: "UNAVAILABLE",  # the model was let go meanwhile
     502: "UNAVAILABLE",  # of a proxy before the server
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
@@ -203,7 +204,8 @@ def _cause(error: BaseException) -> BaseException:
 def _is_no_http(error: BaseException) -> bool:
     """Whether an answer came that was not HTTP."""
     cause = _cause(error)
-    return isinstance(cause, HTTPException) and not isinstance(cause, RemoteDisconnected)
+    cut_off = isinstance(cause, RemoteDisconnected | IncompleteRead)
+    return isinstance(cause, HTTPException) and not cut_off
 
 
 def _checked(texts: Any, lines: list[str], address: str) -> list[str]:

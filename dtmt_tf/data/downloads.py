@@ -13,6 +13,7 @@ from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of
 from dtmt_tf.errors import UserError
 from dtmt_tf.fetch import FAILURES, fetch
+from dtmt_tf.files import told_if_full
 from dtmt_tf.folders import locked
 
 _log = logging.getLogger(__name__)
@@ -73,7 +74,8 @@ def _fetched(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
     _log.info("Downloading %s to %s", file.url, target)
     try:
         try:
-            fetch(file.url, partial)
+            with told_if_full(partial):
+                fetch(file.url, partial)
         except FAILURES as error:
             root = data_dir or Path("<directory>")
             raise UserError(

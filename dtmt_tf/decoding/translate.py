@@ -33,10 +33,12 @@ def longest_hypotheses(
 
     Args:
         source_ids: `[B, S]`, padded with 0.
-        decoding: Gives how much longer than its source a translation may be.
+        decoding: Gives how much longer than its source a translation may be; `min_length` and the
+            end after it always fit.
         prefixes: What the hypotheses begin with, `[B, P]`, if anything.
     """
     most = lengths_of(source_ids) + decoding.extra_length
+    most = tf.maximum(most, decoding.min_length + 1)
     if prefixes is None:
         return most
     return most + lengths_of(prefixes)

@@ -240,10 +240,14 @@ class Endpoints:
         return found
 
     def read(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say."""
-        _, parts, owners = self._cut(text)
+        """Returns all parts of texts: ids `[P, S]`, the number of their text, what they say.
+
+        What the sub-words do not know is said as it stands in the text.
+        """
+        text, parts, owners = self._cut(text)
         ids = dense(parts)
-        return ids, owners, self.source.decode(ids)
+        surfaces = self.source.part_surfaces(text, self.longest, parts, owners)
+        return ids, owners, self.source.decode(ids, dense(surfaces, ""))
 
     def _translate(
         self, text: tf.Tensor, best: int, prefixes: tf.RaggedTensor | None = None

@@ -99,12 +99,30 @@ class MultiHeadDotAttention(keras.layers.Layer):
         ends = ops.shape(inputs)[-2], ops.shape(keys)[-2]
         if self.relative_distance:
             vectors = ops.swapaxes(self.relative(self.relative_keys, *ends), -1, -2)
-            scores = scores + ops.matmul(queries[..., None, :], vectors)[..., 0, :]
+            scores = scores + _by_position(queries, vectors)
         weights = ops.softmax(scores if bias is None else scores + bias, axis=-1)
         heads = ops.matmul(weights, values)
         if self.relative_distance:
             vectors = self.relative(self.relative_values, *ends)
-            heads = heads + ops.matmul(weights[..., None, :], vectors)[..., 0, :]
+            heads = heads + _by_position(weights, vectors)
         heads = ops.swapaxes(heads, -2, -3)  # [..., Q, N, d/N]
         context = ops.reshape(heads, (*ops.shape(inputs)[:-1], self.units))
         return self.output_map(context), weights
+
+
+def _by_position(rows: Any, matrices: Any) -> Any:
+    """Multiplies each head's row at each position by a matrix of its own.
+
+    Sentences are rows of one product: their gradients of the matrices are never there one by one.
+
+    Args:
+        rows: `[..., N, Q, x]`.
+        matrices: `[N, Q, x, y]`.
+
+    Returns:
+        `[..., N, Q, y]`.
+    """
+    shape = ops.shape(rows)
+    flat = ops.transpose(ops.reshape(rows, (-1, *shape[-3:])), (1, 2, 0, 3))
+    products = ops.transpose(ops.matmul(flat, matrices), (2, 0, 1, 3))
+    return ops.reshape(products, (*shape[:-1], ops.shape(matrices)[-1]))

@@ -78,7 +78,7 @@ class Transformer(TranslationModel):
     What that paper leaves open is as in THUMT, whose big model DTMT is compared with: every map but
     the softmax has a bias, the source embeddings have one too, and nothing is tied by default.
     Matrices start by Glorot's rule, tables and softmax normal with deviation d^-1/2, biases at
-    zero. The row of <pad>, which is read for nothing else, is the word before the first.
+    zero. The row of <pad> is the word before the first; it is read for nothing else, unless tied.
 
     Dropout: `embedding_dropout_rate` on embeddings with their signal; `candidate_dropout_rate`, for
     what a step adds to its state, on each part's result before it is added (Vaswani et al.'s
@@ -283,11 +283,15 @@ class Transformer(TranslationModel):
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:
         """See the base class."""
         config = self.config
-        attentions = config.encoder_layers + 2 * config.decoder_layers
-        return {
+        of_self = config.encoder_layers + config.decoder_layers
+        attentions = of_self + config.decoder_layers
+        found = {
             "logits, gradient": 2 * sentences * length * self.readout.logits.units,
             "attention weights": attentions * config.num_heads * sentences * length**2,
         }
+        if config.relative_distance:
+            found["relative positions"] = of_self * 2 * length**2 * config.model_dim
+        return found
 
     def depths(self) -> dict[str, list[Any]]:
         """See the base class: a layer is a depth."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
@@ -16,7 +17,8 @@ from dtmt_tf.text import Vocabulary
 def unite(members: Sequence[Run], folder: Path) -> Run:
     """Makes a run, beside its members, that predicts with all of them together.
 
-    Its settings are the first one's. Nothing is copied: it reads the members' folders.
+    Its settings are the first one's, but that it cuts text as the member that was trained on the
+    shortest. Nothing is copied: it reads the members' folders.
 
     Args:
         members: Trained runs.
@@ -28,7 +30,13 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     """
     _members_of(folder)
     first = members[0]
-    united = Run(first.experiment, folder, first.data_dir, first.cache_dir, first.origins, members)
+    experiment, origins = first.experiment, first.origins
+    shortest = min(members, key=lambda member: member.experiment.data.max_length)
+    if shortest.experiment.data.max_length < experiment.data.max_length:
+        data = replace(experiment.data, max_length=shortest.experiment.data.max_length)
+        experiment = replace(experiment, data=data)
+        origins = {**origins, "data.max_length": f"that of {shortest.folder.name}"}
+    united = Run(experiment, folder, first.data_dir, first.cache_dir, origins, members)
     united.check_place()
     places = [member.folder.resolve() for member in members]
     if twice := [place for place in places if places.count(place) > 1]:

@@ -188,10 +188,12 @@ class Models:
     def __init__(self, folders: Mapping[str, Path], batching: Batching | None = None) -> None:
         self._folders, self._batching = folders, batching
         self._refused: dict[str, Files] = {}  # of versions that could not be loaded
-        self._models = {
-            name: ServedModel(name, latest_version(folder), batching)
-            for name, folder in folders.items()
-        }
+        self._models: dict[str, ServedModel] = {}
+        self._served: dict[str, Files] = {}  # as they were before they were loaded
+        for name, folder in folders.items():
+            version = latest_version(folder)
+            self._served[name] = _files(version)
+            self._models[name] = ServedModel(name, version, batching)
 
     def warm_up(self) -> None:
         """Answers the other warm-up requests in a thread, while models are served."""
@@ -221,6 +223,8 @@ class Models:
     def refresh(self) -> None:
         """Loads versions that have become the newest of their folders, and lets the others go.
 
+        One that took the place of the loaded one under its number is loaded likewise.
+
         Of a version that can not be served it is told, and the one before stays. Once its files
         have changed, as while it is being copied, it is tried again.
         """
@@ -233,10 +237,11 @@ class Models:
             if not versions:  # moved away, or out of reach now: what is loaded stays
                 continue
             newest = versions[-1]
-            if newest == old.folder:
-                self._refused.pop(name, None)  # if it comes back, it is tried again
             files = _files(newest)  # as they are before they are read
-            if newest == old.folder or files == self._refused.get(name):
+            if files == self._served[name]:
+                self._refused.pop(name, None)  # if what was refused comes back, it is tried again
+                continue
+            if files == self._refused.get(name):
                 continue
             try:
                 self._models[name] = ServedModel(name, newest, self._batching)
@@ -244,6 +249,7 @@ class Models:
                 self._refused[name] = files
                 logger.warning("%s stays at version %d: %s", name, old.version, error)
             else:
+                self._served[name] = files
                 logger.info("%s: version %d takes the place of %d", name, int(newest.name),
                             old.version)  # fmt: skip
                 old.retire()

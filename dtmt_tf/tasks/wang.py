@@ -10,7 +10,8 @@ how far they are apart are ours; they say "until the BLEU score does not change 
 counted in at most a million lines. Test sentences of more than 80 words are translated in parts.
 
 How the scores of NIST are made is told in `tasks/nist_zhen.py`; theirs are NIST's own BLEU, without
-regard to case. Those of WMT14 are multi-bleu on tokenised text, with case.
+regard to case, whose tokenizer is sacreBLEU's 13a: in place of multi-bleu, give the command there
+`--tokenize 13a --lowercase`. Those of WMT14 are multi-bleu on tokenised text, with case.
 """
 
 import dataclasses
@@ -67,7 +68,7 @@ NIST_ZHEN = Task(
         length_penalty=1.0,
         length_offset=0.0,  # scores are divided by the length
     ),
-    evaluation=EvaluationConfig(tokenize="none", lowercase=True),
+    evaluation=EvaluationConfig(tokenize="13a", lowercase=True),
     unavailable="LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one "
     "sentence a line (plain, .gz or .xz),\nChinese cut into words, English tokenised and in lower "
     "case:\n"

@@ -7,6 +7,9 @@ between systems that are scored alike can be compared. For the paper's measure, 
 and translations with Moses's tokenizer, then
 
     dtmt evaluate --tokenize multi-bleu --references FILE --hypotheses FILE
+
+Lines of the run's translations, `train/test.txt`, are in the order of TFDS, not in that of
+newstest2014's file: `dtmt prepare --task wmt14_ende --text FOLDER` writes the references in it.
 """
 
 import dataclasses

@@ -2,15 +2,16 @@
 
 Otherwise than there:
 
-- validation is newstest2016, which TFDS has, not newstest2013; `data.validation_source` and
-  `data.validation_target` name other files, `data.extra_tests` more tests, such as their
-  newstest2014 and 2015;
+- validation is newstest2016, which TFDS has, and the test newstest2017. Theirs are newstest2013,
+  and newstest2014, 2015 and 2016, of which one would choose the weights here: name their files by
+  `data.validation_source`, `data.validation_target` and `data.extra_tests`;
 - SentencePiece makes 90,000 joint sub-words of raw text, in place of 90,000 merges of truecased
   tokens, of which more are left with their threshold of 50: embeddings are smaller; to train on
   tokens, truecase them before and name the files (`data.corpus=files`);
 - a validation searches with beam 12, theirs with 5; its cross entropy has what 50 sub-words hold of
   a longer pair, which they leave out;
-- sentences of 50 and more sub-words, which training leaves out, are translated in parts;
+- sentences of 50 and more sub-words, which training leaves out, are translated in parts, and
+  a part's translation ends 150 sub-words after its length, not at 200;
 - hypotheses that end take no place from those that go on.
 """
 

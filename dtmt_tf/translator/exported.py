@@ -107,7 +107,7 @@ class ExportedModel:
             raise UserError(
                 f"{self.folder} does not answer {name!r}. dtmt export makes a model that does."
             )
-        arrays = {key: np.array([text.encode() for text in texts], object)
+        arrays = {key: np.array([text.encode("utf-8", "replace") for text in texts], object)
                   for key, texts in inputs.items()}  # fmt: skip
         count = len(next(iter(inputs.values())))
         try:

@@ -32,6 +32,7 @@ Found = list[tuple[tuple[str, float], ...]]  # for each text its translations wi
 Search = Callable[[list[str]], Found]
 MOST_GRAPHS = 32  # of searches and samplers that are kept; a trace of each takes seconds
 ROOM = 8  # places that a beam gets at once beside its own, one for each token of terms
+SIGN = "\u2047"  # what an export of an earlier version reads any unknown word as
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _PHRASES = tf.TensorSpec([None, None, None], tf.int32)
 _ALLOWED = tf.TensorSpec([None], tf.bool)
@@ -80,7 +81,7 @@ class Searches:
         graph = self._graph(key, lambda: self._sampling_graph(sampling, allowed is None, count))
 
         def search(texts: list[str]) -> Found:
-            ids, owners, _ = self._steps.read(tf.constant(texts, tf.string))
+            ids, owners, _ = self._steps.read(_bytes(texts))
             rows = _rows(owners)
             named = [(texts[text], part) for text, part in rows]
             seeds = [[(_hash(*name, k), sampling.seed) for k in range(count)] for name in named]
@@ -118,12 +119,14 @@ class Searches:
         return self._joined(texts, read.ids, read.rows, some)
 
     def _read(self, texts: list[str]) -> _Read:
-        ids, owners, parts = self._steps.read(tf.constant(texts, tf.string))
+        ids, owners, parts = self._steps.read(_bytes(texts))
         rows = _rows(owners)
         own: list[list[str]] = [[] for _ in texts]
         for (text, _), part in zip(rows, parts.numpy().tolist(), strict=True):
             own[text].append(part.decode("utf-8", "replace"))
-        return _Read(ids, rows, own, [(" " if self._blanks[0] else "").join(each) for each in own])
+        whole = [(" " if self._blanks[0] else "").join(each) for each in own]
+        whole = [b if SIGN in a and SIGN not in b else a for a, b in zip(whole, texts, strict=True)]
+        return _Read(ids, rows, own, whole)
 
     def _graph(self, key: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
@@ -265,6 +268,10 @@ class _Read(NamedTuple):
     rows: list[tuple[int, int]]  # see `_rows`
     parts: list[list[str]]  # of each text
     whole: list[str]  # each text
+
+
+def _bytes(texts: list[str]) -> tf.Tensor:
+    return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
 
 
 def _rows(owners: tf.Tensor) -> list[tuple[int, int]]:

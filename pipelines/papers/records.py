@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from pipelines.papers import signals
 from pipelines.papers.paper import Paper
 
 if TYPE_CHECKING:
+    from dtmt_tf.evaluation.contrast_sets import Contrast
     from dtmt_tf.runs import Run
 
 RECORDS = Path(__file__).resolve().parents[1] / "results"
@@ -186,8 +187,7 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
     from dtmt_tf.runs import best_model, score_function
 
     given = [each for path in sets for each in read_set(path)]
-    trained = {source.strip() for source in run.corpus.lines("train")[0]}
-    contrasts = [each for each in given if each.source.strip() not in trained]
+    contrasts = unseen(given, run.corpus.lines("train")[0])
     logger.info("%s of %s contrasts have a source that was trained on, and are left out.",
                 f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
     if not contrasts:
@@ -203,6 +203,12 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
         for kind, of in kinds.items()
     }
     return {"contrast": bins, "contrast_measure": by, "contrast_sets": hashes(sets)}
+
+
+def unseen(contrasts: Sequence[Contrast], sources: Iterable[str]) -> list[Contrast]:
+    """Returns the contrasts of other sources than some, whatever their blanks: sets change them."""
+    seen = {" ".join(source.split()) for source in sources}
+    return [each for each in contrasts if " ".join(each.source.split()) not in seen]
 
 
 def hashes(files: Sequence[Path]) -> list[str]:

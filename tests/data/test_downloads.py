@@ -11,6 +11,7 @@ from dtmt_tf.data.lines import byte_lines
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.errors import UserError
 from dtmt_tf.tasks import TASKS
+from tests.disk import file_size_limit
 
 TEXT = "Guten Tag.\nÄpfel und Birnen\n".encode()
 
@@ -99,6 +100,13 @@ def test_a_truncated_archive_is_a_wrong_file(tmp_path):
     (tmp_path / "train.de.xz").write_bytes(lzma.compress(TEXT)[:-9])
     file = remote(tmp_path, url=(tmp_path / "train.de.xz").as_uri())
     with pytest.raises(UserError, match="the file is damaged"):
+        resolve_file(file, None, tmp_path / "cache")
+    assert list((tmp_path / "cache/news").iterdir()) == []
+
+
+def test_a_full_disk_is_told_as_such(tmp_path):
+    file = remote(tmp_path, content=b"x" * 2000)
+    with file_size_limit(1000), pytest.raises(UserError, match="train.de.partial .*Make room"):
         resolve_file(file, None, tmp_path / "cache")
     assert list((tmp_path / "cache/news").iterdir()) == []
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
-from dtmt_tf.decoding import Sampling, make_search, sample
+from dtmt_tf.decoding import Sampling, longest_hypotheses, make_search, sample
 from tests.decoding.automaton import (
     EOS,
     Automaton,
@@ -67,3 +67,11 @@ def test_the_setting_reaches_the_search(least):
         decoding, EOS,
     )(tf.constant([[5]]))  # fmt: skip
     assert n_best(found, 0)[0][0] == ((EOS,), (2, EOS))[least]
+
+
+def test_there_is_room_for_the_least_length_and_its_end():
+    decoding = DecodingConfig(min_length=6, extra_length=2)
+    sources = tf.constant([[9, EOS, 0, 0, 0, 0], [9, 9, 9, 9, 9, EOS]])
+    assert longest_hypotheses(sources, decoding).numpy().tolist() == [7, 8]
+    prefixes = tf.constant([[5, 5], [5, 0]])
+    assert longest_hypotheses(sources, decoding, prefixes).numpy().tolist() == [9, 9]

@@ -81,6 +81,7 @@ ANSWERS = {  # status and body by the first part of a path
     "controls": (400, b'{"error": "\\u001b[2J\\u0007 red"}'),
     "teapot": (418, b"[]"),
     "busy": (503, b"\xff\xff"),
+    "let_go": (499, b"{}"),
     "absent": (404, b"{}"),
 }
 
@@ -177,9 +178,9 @@ def server():
                 return
             texts = [line.upper() for line in body["inputs"]["text"]]
             good = 200, json.dumps({"outputs": texts}).encode()
-            code, answer = good if name == "upper" else ANSWERS[name]
+            code, answer = good if name in ("upper", "cut_off") else ANSWERS[name]
             self.send_response(code)
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(answer) + 100 * (name == "cut_off")))
             self.end_headers()
             self.wfile.write(answer)
 

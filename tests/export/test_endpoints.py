@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.config import EOS_ID, UNK_ID, DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import Vocabulary
@@ -120,6 +120,16 @@ def test_all_that_reads_a_source_reads_it_alike(endpoints):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
     for expected, found in zip(endpoints.read(plain), endpoints.read(other), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_what_the_subwords_lack_is_said_as_it_stands(kind):
+    """As a glossary finds its terms in what `read` says."""
+    endpoints = make(DecodingConfig(beam_size=2), data=DataConfig(vocabulary_kind=kind))
+    names = "the Иванов runs. two Muę\u00a0lleż run. a Ж☃ on the mat"  # two parts
+    ids, owners, parts = endpoints.read(tf.constant([names, "the dog runs"]))
+    assert UNK_ID in ids.numpy() and len(owners) > 2 and parts[-1] == b"the dog runs"
+    assert " ".join(strings(parts)[:-1]) == names.replace(" ", " ")
 
 
 def test_a_byte_order_mark_is_not_read(endpoints):

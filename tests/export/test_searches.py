@@ -1,5 +1,7 @@
 """Searches in the caller's process over an exported model: samples, glossaries, vocabularies."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,6 +55,24 @@ def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
     assert [each.text for each in other.nbest] != texts[LINES[1]]
     with pytest.raises(ValueError, match="go with neither"):
         translator(LINES, sample=sampling, align=True)
+
+
+def test_a_line_that_is_no_unicode_is_read_with_signs(exported):
+    translator = Translator(exported[0], 2)
+    constraints = translator.constraints({"cat": "dog grass"})
+    texts = ["the cat \ud83d", "the cat ?"]  # half an emoji
+    for options in ({}, {"sample": Sampling(seed=1)}, {"constraints": constraints}):
+        first, second = translator(texts, **options)
+        assert first.text == second.text, options
+
+
+def test_an_export_that_hides_unknown_words_does_not_make_them_terms():
+    """One of an earlier version."""
+    parts = tf.constant(["a \u2047", "the \u2047 \u2047"])
+    steps = SimpleNamespace(read=lambda texts: (None, tf.constant([0, 1]), parts))
+    card = {"decoding": {}, "source_language": "en", "target_language": "en"}
+    read = Searches(steps, card, 2)._read(["a Mueller", "the \u2047 Smith"])
+    assert read.whole == ["a Mueller", "the \u2047 \u2047"]
 
 
 def test_a_line_beyond_the_limits_is_refused_by_samples_too(exported, monkeypatch):

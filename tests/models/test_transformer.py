@@ -46,6 +46,12 @@ def model(request):
     )
 
 
+def test_vectors_of_relative_positions_are_reckoned_with():
+    plain, relative = (make_model(layers=(2, 1), relative_distance=d) for d in (0, 3))
+    more = {"relative positions": 3 * 2 * 20**2 * 8}  # of three self-attentions, keys and values
+    assert relative.largest_tensors(5, 20) == plain.largest_tensors(5, 20) | more
+
+
 # The twin.
 
 

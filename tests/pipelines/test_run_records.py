@@ -81,3 +81,12 @@ def test_a_run_without_anything_to_score_is_named(tmp_path):
 def test_training_ends_after_its_updates_or_old_scores(step, scores, patience, expected):
     training = TrainingConfig(max_steps=100, patience=patience)
     assert finished(training, step, [{"bleu": score} for score in scores]) == expected
+
+
+def test_contrasts_of_sources_that_were_trained_on_are_left_out_whatever_their_blanks():
+    sources = ["A  word\u00a0more.", "For the  Future"]
+    contrasts = [
+        types.SimpleNamespace(source=source)
+        for source in (" A word more.", "For the\u2009Future ", "For theFuture", "Another one.")
+    ]
+    assert records.unseen(contrasts, sources) == contrasts[2:]

@@ -55,3 +55,13 @@ def test_a_trained_run_whose_restart_was_killed_is_not_taken_for_a_free_name(pai
 @pytest.mark.parametrize("other", [("en", "de"), ("en-GB", "deu"), ("", "en")], ids=str)
 def test_the_same_direction_and_one_that_is_not_known_are_united(pair, tmp_path, other):
     assert len(unite(pair(("en", "de"), other), tmp_path / "both").members) == 2
+
+
+def test_text_is_cut_as_the_member_of_the_shortest_was_trained(pair, tmp_path):
+    members = pair(("en", "de"), ("en", "de"))
+    members[1].experiment, _ = with_overrides(members[1].experiment, {}, ["data.max_length=7"])
+    for name, order in (("both", members), ("turned", members[::-1])):
+        united = unite(order, tmp_path / name)
+        opened = Run.open(united.folder, None, tmp_path / "cache")
+        assert opened.experiment.data.max_length == 7, name
+    assert members[0].experiment.data.max_length > 7

@@ -138,6 +138,24 @@ def test_a_version_that_was_moved_away_and_back_is_tried_again(toy, caplog):
     models.close()
 
 
+def test_a_version_that_another_replaces_under_its_number_is_loaded(toy):
+    models = Models({"toy": toy}, Batching([1, 4], 0.01))
+    old = models.find("toy")
+    shutil.copytree(toy / "1", toy / "made-1")
+    os.utime(toy / "made-1" / "saved_model.pb")
+    shutil.rmtree(toy / "1")
+    for _ in range(2):
+        models.refresh()
+        assert models.find("toy") is old  # there is no other
+    (toy / "made-1").rename(toy / "1")
+    models.refresh()
+    new = models.find("toy")
+    assert new is not old and new.version == 1
+    models.refresh()
+    assert models.find("toy") is new
+    models.close()
+
+
 def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
     models = Models({"toy": toy}, Batching([1, 4], 0.01))
     text = {"text": np.array([b"3"], object)}

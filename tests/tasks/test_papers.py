@@ -189,7 +189,7 @@ def test_deep_lau_trains_as_wang_et_al_say():
 @pytest.mark.parametrize(
     ("task", "languages", "words", "tokenizer"),
     [
-        ("nist_zhen_lau", ("zh", "en"), (30_000, 30_000), "none"),
+        ("nist_zhen_lau", ("zh", "en"), (30_000, 30_000), "13a"),
         ("wmt14_ende_lau", ("en", "de"), (120_000, 80_000), "multi-bleu"),
         ("wmt14_enfr_lau", ("en", "fr"), (30_000, 30_000), "multi-bleu"),
     ],
