@@ -7,29 +7,36 @@ import signal
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 from dtmt_tf.machine import keep_freed_memory  # noqa: E402
 from dtmt_tf.startup import UNUSED, kept, without  # noqa: E402
 
-keep_freed_memory()  # as commands do
-
-with without(UNUSED), kept():
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
 # what `nohup` and shells in the background ignore, tests send to processes that they start
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# four logical CPUs, before TensorFlow starts, for the tests of replicas
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
-)
-tf.config.threading.set_intra_op_parallelism_threads(1)  # products of toys are too small for more
-tf.config.threading.set_inter_op_parallelism_threads(2)
-# the graph optimiser takes a third of the time of a graph that runs a few times
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+def pytest_configure(config):
+    """Starts TensorFlow, but not in the process that only hands xdist's others their tests."""
+    if not config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        start_tensorflow()
+
+
+def start_tensorflow():
+    """Imports it as commands do, for small models."""
+    keep_freed_memory()
+    with without(UNUSED), kept():
+        import tensorflow as tf
+    # four logical CPUs, before TensorFlow starts, for the tests of replicas
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+    )
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # toys' products are too small for more
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    # the graph optimiser takes a third of the time of a graph that runs a few times
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def pytest_addoption(parser):
@@ -74,6 +81,8 @@ def rng():
 @pytest.fixture
 def dtype_policy():
     """Sets Keras's global policy until the end of the test: `dtype_policy("float64")`."""
+    import keras
+
     before = keras.config.dtype_policy()
     yield keras.config.set_dtype_policy
     keras.config.set_dtype_policy(before)

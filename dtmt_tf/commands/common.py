@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
-MODELS_NAME = "the model's, or such as en-de with dtmt train --train"
+OF_PRESET = "a preset, whose run is meant if --name is not given (default: the task's)"
+MODELS_NAME = "that of the preset; with --train, the languages, such as en-de"
 
 
 def run_parser(
     command: str,
     description: str,
     *examples: str,
-    model: str = "a preset that dtmt train --list-models names (default: the task's)",
+    model: str = "a preset of dtmt train --list-models (default: the task's)",
     named: str | None = None,
 ) -> Parser:
     """Returns a parser with the arguments that name a run.
@@ -75,7 +76,7 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         type=Path,
         metavar="DIR",
         default=os.environ.get(DATA_DIR_VARIABLE) or None,  # empty: not set
-        help="folder of data sets; missing ones are downloaded to ~/.cache/dtmt_tf "
+        help="where your corpora lie; missing public ones are downloaded to ~/.cache/dtmt_tf "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )
 

@@ -33,6 +33,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "they are, and divided by length; equal ones count as wrong.",
         "dtmt contrast --task general_ende lingeval97.json",
         "dtmt contrast --saved-model a/1 --plot a.svg sets/*.tsv.gz",
+        model=common.OF_PRESET,
     )
     parser.add_argument(
         "sets",
@@ -59,7 +60,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "sentence the correct translation, then one with each error",
     )
     parser.add_argument(
-        "--batch-size", type=int, default=32, help="pairs scored at once (default: %(default)s)"
+        "--batch-size",
+        type=int,
+        default=32,
+        metavar="N",
+        help="pairs scored at once (default: %(default)s)",
     )
     group = parser.add_argument_group("report")
     group.add_argument(

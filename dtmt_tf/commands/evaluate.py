@@ -29,6 +29,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt evaluate --references ref.de --hypotheses base.de new.de \\",
         "    --sources text.en --page compared.html",
         "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
+        model=common.OF_PRESET,
     )
     common.add_run(parser)
     parser.add_argument(

@@ -18,6 +18,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "published if it translates the run's samples well enough in a fresh process.",
         "dtmt export --task multi30k_ende",
         "dtmt export saved_models/custom/mine --quantize int8",
+        model=common.OF_PRESET,
     )
     common.add_run(parser)
     common.add_set(

@@ -28,6 +28,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "same classifier also learns random labels; how well it remembers them is the control.",
         "dtmt probe --task multi30k_ende probing/*.en.txt.gz",
         "dtmt probe --run runs/a --run runs/b --plot p.svg tense.en.txt",
+        model=common.OF_PRESET,
     )
     parser.add_argument(
         "tasks",
@@ -59,7 +60,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="units of the hidden layer of --classifier mlp (default: 50)",
     )
     group.add_argument(
-        "--seed", type=int, default=1, help="of the classifier and the control (default: 1)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the classifier and the control (default: 1)",
     )
     group.add_argument(
         "--no-control", action="store_true", help="leave out the control with random labels"

@@ -30,6 +30,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         f"{CURVE} and {METRICS}. A training writes the same at its end, but for the attention.",
         "dtmt report saved_models/multi30k_ende/dtmt_tied",
         "dtmt report --task multi30k_ende --name mine -o mine.html",
+        model=common.OF_PRESET,
     )
     common.add_run(parser)
     parser.add_argument(

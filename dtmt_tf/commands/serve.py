@@ -157,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         "dtmt serve saved_models/multi30k_ende/dtmt_tied",
         "dtmt serve ende=runs/a deen=runs/b",
         "dtmt serve --models-config > models.config",
+        model=common.OF_PRESET,
     )
     parser.add_argument(
         "runs",

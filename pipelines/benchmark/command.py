@@ -168,7 +168,8 @@ def _parser() -> Parser:
     parser.add_argument("action", choices=[*SUBJECTS, "export"], help="what is measured")
     what = parser.add_argument_group("configuration")
     what.add_argument("--preset", default="small", choices=PRESETS,
-                      help="model and batches (default: %(default)s)")  # fmt: skip
+                      help="model and batches; small: 256 units; small+: with dropout; medium: "
+                      "512 units; paper: 1,024 units (default: %(default)s)")  # fmt: skip
     what.add_argument("--model", metavar="NAME",
                       help="a preset of train.py in place of the configuration's model, in its "
                       "own sizes")  # fmt: skip
@@ -187,10 +188,17 @@ def _parser() -> Parser:
                       help="also measure with these options added, in turn")  # fmt: skip
     how = parser.add_argument_group("measurement")
     how.add_argument(
-        "--windows", type=int, default=5, help="measured one after the other (default: %(default)s)"
+        "--windows",
+        type=int,
+        default=5,
+        metavar="N",
+        help="stretches that are timed, one after the other (default: %(default)s)",
     )
     how.add_argument(
-        "--updates", type=int, help="updates in a window of train (default: the preset's)"
+        "--updates",
+        type=int,
+        metavar="N",
+        help="updates in a window of train (default: the preset's)",
     )
     how.add_argument("--table", action="store_true", help="train: cost by depth and length instead")
     how.add_argument("--profile", type=Path, metavar="DIR", help="write a TensorBoard profile")

@@ -80,8 +80,8 @@ def add_files(group: argparse._ActionsContainer) -> None:
     group.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
                        help="one file a run (default: pipelines/results)")  # fmt: skip
     group.add_argument("--report", type=Path, default=REPORT, metavar="FILE",
-                       help="where tables are rewritten (default: RESULTS.md, and with it\n"
-                       "the other pages and the pictures)")  # fmt: skip
+                       help="where tables are rewritten (default: RESULTS.md, and with it "
+                       "FAMILY.md, the other pages and the pictures)")  # fmt: skip
 
 
 def rewrite(path: Path, folder: Path) -> None:
