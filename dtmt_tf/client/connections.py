@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.quiet import quiet_stderr
 
 # what a server's answer means; what is not here is a refusal
@@ -33,6 +34,7 @@ _HTTP_CODES = {
 }
 _OF_LARGE_MESSAGES = "larger than max"  # gRPC's words, with a code that it shares with others
 _URLS = ("http://", "https://")
+_STATUS_SECONDS = 5.0  # for which an answer is awaited that none needs
 _MOST_TEXT = 500  # characters of a server's own words
 
 
@@ -55,6 +57,9 @@ class Connection(Protocol):
             Refusal: If none will, but fewer lines may.
             UserError: If nothing will.
         """
+
+    def version(self) -> str:
+        """Returns the version that answers now; "" if the server does not tell."""
 
     def close(self) -> None:
         """Ends the connection, and a request that is under way if that is possible."""
@@ -84,7 +89,12 @@ class GrpcConnection:
             with quiet_stderr():  # the stubs import TensorFlow
                 import grpc
                 import tensorflow as tf
-                from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+                from tensorflow_serving.apis import (
+                    get_model_status_pb2,
+                    model_service_pb2_grpc,
+                    predict_pb2,
+                    prediction_service_pb2_grpc,
+                )
         except ModuleNotFoundError as error:
             raise UserError(
                 "gRPC needs the server's stubs: pip install tensorflow-serving-api. "
@@ -104,6 +114,9 @@ class GrpcConnection:
         )
         stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._predict = stub.Predict
+        self._status = model_service_pb2_grpc.ModelServiceStub(self._channel).GetModelStatus
+        self._asked = get_model_status_pb2.GetModelStatusRequest()
+        self._asked.model_spec.name = model
 
     def translate(self, lines: list[str]) -> list[str]:
         """Returns a translation for each line, see `Connection`."""
@@ -116,6 +129,14 @@ class GrpcConnection:
             text.decode("utf-8", "replace") for text in response.outputs["translation"].string_val
         ]
         return _checked(texts, lines, self._address)
+
+    def version(self) -> str:
+        """Returns the version that answers now, see `Connection`."""
+        try:
+            states = self._status(self._asked, timeout=_STATUS_SECONDS).model_version_status
+        except self._error:
+            return ""
+        return _newest(each.version for each in states if each.state == each.AVAILABLE)
 
     def close(self) -> None:
         """Ends the connection; a request under way fails."""
@@ -143,7 +164,7 @@ class RestConnection:
         self._requests = requests
         self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
         self._address, self._timeout = address, timeout_seconds
-        self._url = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}:predict"
+        self._model = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}"
         self._signature = signature
         self._session = requests.Session()
 
@@ -151,7 +172,9 @@ class RestConnection:
         """Returns a translation for each line, see `Connection`."""
         body: dict[str, Any] = {"signature_name": self._signature, "inputs": {"text": lines}}
         try:
-            response = self._session.post(self._url, json=body, timeout=self._timeout)
+            response = self._session.post(
+                f"{self._model}:predict", json=body, timeout=self._timeout
+            )
         except self._requests.Timeout as error:
             raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
@@ -177,9 +200,24 @@ class RestConnection:
         texts = outputs.get("translation") if isinstance(outputs, dict) else outputs
         return _checked(texts, lines, self._address)
 
+    def version(self) -> str:
+        """Returns the version that answers now, see `Connection`."""
+        try:
+            answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
+            states = json.loads(answer.content)["model_version_status"]
+            there = [int(each["version"]) for each in states if each["state"] == "AVAILABLE"]
+        except (self._requests.RequestException, LookupError, TypeError, *DAMAGED):
+            return ""
+        return _newest(there)
+
     def close(self) -> None:
         """Ends the connection; a request under way goes on."""
         self._session.close()
+
+
+def _newest(versions: Iterable[int]) -> str:
+    """Returns the version that a server answers with."""
+    return str(max(versions, default=""))
 
 
 def _failure(address: str, code: str, text: str | None) -> Exception:

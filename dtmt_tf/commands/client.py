@@ -9,6 +9,7 @@ from dtmt_tf.client.connections import GrpcConnection, RestConnection
 from dtmt_tf.client.sending import Sending
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.files import is_special
 from dtmt_tf.refusals import Refusals
 from dtmt_tf.resumable_lines import ResumableLines
 
@@ -30,6 +31,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
     ]
     settings = {"server": address, "model": args.model, "signature": args.signature}
+    if args.output and not is_special(args.output):  # which another version should not go on with
+        settings["version"] = connections[0].version()
     try:
         with (
             Refusals(args.skip_refused) as refusals,

@@ -11,6 +11,7 @@ import time
 import pytest
 from grpc import StatusCode
 
+from dtmt_tf.client.connections import GrpcConnection, RestConnection
 from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
@@ -19,6 +20,7 @@ from tests.serving.calls import LINES
 from tests.serving.running import ROOT
 from tests.serving.shouter import PATIENCE_SECONDS, Shouter, over_grpc, over_rest
 
+KINDS = {"--rest": RestConnection, "--grpc": GrpcConnection}
 CLIENT = [sys.executable, str(ROOT / "pipelines" / "client.py")]
 
 
@@ -364,6 +366,31 @@ def test_what_was_finished_before_a_failure_is_not_sent_again(run, protocol, tmp
         assert run(text, *options)[0] == text.upper()
     assert [lines[0] for lines in model.requests[answered:]] == ["line 28", "line 32", "line 36"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_what_one_version_translated_another_does_not_go_on_with(
+    run, protocol, tmp_path, monkeypatch
+):
+    text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1)
+    model = Shouter([None, "INTERNAL", None, "INTERNAL"])
+    with protocol(model) as server:
+        for version, kept in (("1", 4), ("1", 8), ("2", 0)):
+            for kind in KINDS.values():
+                monkeypatch.setattr(kind, "version", lambda _, version=version: version)
+            if kept:
+                with pytest.raises(UserError, match="refuses"):
+                    run(text, *server, *options)
+                assert len((tmp_path / "target.partial").read_text().splitlines()) == kept
+        assert run(text, *server, *options)[0] == text.upper()
+    assert len(model.requests[4:]) == 3  # from the first line on
+
+
+def test_a_server_tells_its_version_or_nothing(translator):
+    option, address, _, name = translator
+    for asked, version in ((name, "2"), ("absent", "")):
+        connection = KINDS[option](address, asked, SERVED_AS, 10.0)
+        assert connection.version() == version
+        connection.close()
 
 
 def test_an_output_that_is_a_device_stays_one(run, protocol, tmp_path):
