@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from dtmt_tf.cells import GatedCell, GRUCell, LAUCell
+from dtmt_tf.cells import GatedCell, GRUCell, LAUCell, LGRUCell
 from dtmt_tf.config import ModelConfig, TrainingConfig
 from dtmt_tf.layers import (
     AdditiveAttention,
@@ -27,6 +27,7 @@ from dtmt_tf.settings import setting
 CELLS: dict[str, tuple[type[GatedCell], dict[str, Any]]] = {
     "gru": (GRUCell, {"reset_after": False}),
     "lau": (LAUCell, {}),
+    "lgru": (LGRUCell, {}),
 }
 
 
@@ -71,6 +72,9 @@ class DeepLAU(RecurrentModel):
     `gate_offset` shifts update gates, and input gates of LAUs. Not printed is what the decoder
     starts from: all its layers start from tanh(W mean + b) of the annotations, as in the program
     that their attention is taken from (dl4mt-tutorial, session 2).
+
+    With `cell=lgru` the layers are DTMT's L-GRUs, which its authors propose for "the stacked RNMT",
+    too (Section 1), without norms and biases like the other cells.
 
     Args:
         config: Sizes and switches.

@@ -9,6 +9,7 @@ from dtmt_tf.data import parallel_text
 from dtmt_tf.data.check import Finding
 from dtmt_tf.data.parallel_text import Facts, Split, fingerprint, prepare
 from dtmt_tf.errors import UserError
+from tests.data.toy_corpus import IMPORTING
 from tests.disk import file_size_limit
 
 ROOT = Path(__file__).parents[2]
@@ -47,10 +48,10 @@ def test_pairs_come_back_in_order_with_what_is_known_of_them(text):
     assert len(shards(text)) == 3
 
 
-@pytest.mark.parametrize("start", [0, 3, 9, 10, 24, 25, 30])
-@pytest.mark.parametrize("stop", [None, 0, 4, 10, 21, 25, 30])
-def test_any_range_can_be_read(text, start, stop):
-    assert list(text.stream("train", start, stop)) == PAIRS[start:stop]
+def test_any_range_can_be_read(text):
+    for start in (0, 3, 9, 10, 24, 25, 30):
+        for stop in (None, 0, 4, 10, 21, 25, 30):
+            assert list(text.stream("train", start, stop)) == PAIRS[start:stop], (start, stop)
 
 
 def test_shards_outside_a_range_are_not_opened(text):
@@ -63,15 +64,16 @@ def test_shards_outside_a_range_are_not_opened(text):
 def test_tfds_loads_it_by_name_and_knows_its_languages(text, tmp_path):
     name = text.builder.builder_config.name
     code = (
-        "import sys, tensorflow_datasets as tfds\n"
+        f"{IMPORTING}import sys, tensorflow_datasets as tfds\n"
         "data = tfds.load(sys.argv[1], split='train[8:12]', data_dir=sys.argv[2])\n"
         "for pair in tfds.as_numpy(data):\n"
-        "    print(pair['en'].decode(), ascii(pair['de'].decode()), sep='|')"
+        "    print(pair['en'].decode(), ascii(pair['de'].decode()), sep='|')\n"
+        "assert 'dtmt_tf.data' not in sys.modules"  # what wrote it is not needed
     )
     command = [sys.executable, "-c", code, f"parallel_text/{name}", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     expected = [f"{source}|{ascii(target)}" for source, target in PAIRS[8:12]]
-    assert result.stdout.splitlines() == expected, result.stderr
+    assert (result.returncode, result.stdout.splitlines()) == (0, expected), result.stderr
     loaded = tfds.load(f"parallel_text/{name}", split="news-test_2008", data_dir=tmp_path)
     assert [pair["en"] for pair in tfds.as_numpy(loaded)] == [b"line 3", b"line 4"]
 
@@ -106,36 +108,31 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from dtmt_tf.data.parallel_text import Split, Facts, prepare
-def read():
+def read(seconds):
     yield b"a", b"b"
     print("began", flush=True, file=sys.__stdout__)
-    time.sleep(60)
-prepare(Path(sys.argv[1]), ("en", "de"), ["key"], lambda: ({"train": Split(9, read)}, Facts()))
+    time.sleep(seconds)
+for folder, seconds in zip(sys.argv[1:], (1, 60)):
+    parts = {"train": Split(9, lambda: read(seconds))}
+    prepare(Path(folder), ("en", "de"), ["key"], lambda: (parts, Facts()))
 """
 
 
-def test_what_a_killed_preparation_leaves_is_removed_by_the_next(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, tmp_path], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+def test_two_processes_prepare_it_once_and_one_removes_what_the_other_was_killed_in(tmp_path):
+    once, killed = folders = tmp_path / "once", tmp_path / "killed"
+    for folder in folders:
+        folder.mkdir()
+    command = [sys.executable, "-c", IMPORTING + SLOW, *folders]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "began\n"
+    text = prepare(once, ("en", "de"), ["key"], pytest.fail)
+    assert list(text.stream("train")) == [("a", "b")]
+    assert process.stdout.readline() == "began\n"  # the first is done
     process.kill()
     process.communicate()
-    assert list(tmp_path.glob("parallel_text/*/incomplete.*"))
-    assert list(prepare(tmp_path, ("en", "de"), ["key"], gather).stream("train")) == PAIRS
-    assert not list(tmp_path.glob("parallel_text/*/incomplete.*"))
-
-
-def test_two_processes_prepare_it_once(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW.replace("time.sleep(60)", "time.sleep(1)"), tmp_path],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout.readline() == "began\n"
-    text = prepare(tmp_path, ("en", "de"), ["key"], pytest.fail)
-    assert list(text.stream("train")) == [("a", "b")]
-    assert process.wait() == 0
-    process.stdout.close()
+    assert list(killed.glob("parallel_text/*/incomplete.*"))
+    assert list(prepare(killed, ("en", "de"), ["key"], gather).stream("train")) == PAIRS
+    assert not list(killed.glob("parallel_text/*/incomplete.*"))
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):

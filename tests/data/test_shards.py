@@ -16,6 +16,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.text import Vocabulary
 from tests.data.toy_corpus import (
     ENCODERS,
+    IMPORTING,
     Lines,
     encode_letters,
     encode_twice,
@@ -199,7 +200,7 @@ KILLED = """
 
 
 def test_a_killed_preparation_is_completed_by_the_next(tmp_path):
-    code = textwrap.dedent(KILLED).format(folder=str(tmp_path))
+    code = IMPORTING + textwrap.dedent(KILLED).format(folder=str(tmp_path))
     ended = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.getcwd()},

@@ -4,6 +4,12 @@ import numpy as np
 
 from dtmt_tf.data.shards import Preparation, Shards
 
+IMPORTING = """
+from dtmt_tf import startup
+with startup.without(startup.UNUSED), startup.kept():
+    import tensorflow
+"""  # what a process of a test's own begins with: TensorFlow starts sooner
+
 
 class Lines:
     """A corpus of two lists."""

@@ -64,7 +64,8 @@ def test_another_end_symbol_is_respected():
 def test_huge_beam_equals_exhaustive_search(vocab, max_length, alpha):
     language = Automaton.random(4, vocab, sharpness=1.0)
     memories, starts = [0, 2, 4, 0, 2, 4], [0, 9, 18, 27, 36, 45]
-    result = search(language, memories, starts, [max_length] * 6, vocab**max_length, alpha)
+    unfinished = (vocab - 1) ** max_length  # more hypotheses than are ever alive or end
+    result = search(language, memories, starts, [max_length] * 6, unfinished, alpha)
     for k in range(6):
         fn = language.function(memories[k], starts[k])
         best = ref.exhaustive_search(fn, vocab, EOS, max_length, alpha)[0]

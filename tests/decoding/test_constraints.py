@@ -72,7 +72,7 @@ def test_a_huge_beam_finds_the_best_of_all_that_hold_the_phrases(phrases, alpha)
     words = [[{0: 3, 2: 2}[word] for word in phrase] for phrase in phrases]  # 0 is no word
     language = Automaton.random(4, 4, sharpness=1.0)
     language.log_probs[:, :, 0] = -50.0
-    result = search(language, ([0, 2], [3, 9], [5, 5]), [words] * 2, 1024, alpha)
+    result = search(language, ([0, 2], [3, 9], [5, 5]), [words] * 2, 3**5, alpha)
     for k, (memory, start) in enumerate([(0, 3), (2, 9)]):
         every = ref.exhaustive_search(language.function(memory, start), 4, EOS, 5, alpha)
         best = next(

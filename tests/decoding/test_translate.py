@@ -13,6 +13,7 @@ from dtmt_tf.export import Endpoints
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.text import Subwords, Vocabulary, train_subwords
 from tests.reference import numpy_dtmt as ref
+from tests.training.toy_trainer import graphless
 
 LINES = [
     "ein kleiner Baum",
@@ -65,11 +66,10 @@ def babbling(size):
     return Toy(table, echo, 5)
 
 
-def make_translate(toy, subwords, longest=100, **decoding):
+def make_translate(toy, subwords, **decoding):
     vocabulary = Vocabulary(subwords, subwords)
-    endpoints = Endpoints(toy, vocabulary, DecodingConfig(**decoding), longest, "de")
+    endpoints = Endpoints(toy, vocabulary, DecodingConfig(**decoding), 100, "de")
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def translate(texts):
         outputs = endpoints.translate(texts)
         return outputs["translation"], outputs["score"]
@@ -77,26 +77,37 @@ def make_translate(toy, subwords, longest=100, **decoding):
     return translate
 
 
-def test_a_copying_model_copies(subwords):
-    translate = make_translate(copying(subwords.size), subwords)
+def traced(translate):
+    return tf.function(translate, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+@pytest.fixture(scope="module")
+def copy(subwords):
+    return traced(make_translate(copying(subwords.size), subwords))
+
+
+@pytest.fixture(scope="module")
+def babble(subwords):
+    return traced(make_translate(babbling(subwords.size), subwords, extra_length=8))
+
+
+def test_a_copying_model_copies(copy):
     texts = [line for line in LINES if line.strip()]
-    translations, _ = translate(tf.constant(texts))
+    translations, _ = copy(tf.constant(texts))
     assert [text.decode() for text in translations.numpy()] == texts
 
 
-def test_blank_lines_give_empty_translations_with_score_zero(subwords):
-    translate = make_translate(babbling(subwords.size), subwords, extra_length=5)
-    translations, scores = translate_lines(LINES, translate, 32)
+def test_blank_lines_give_empty_translations_with_score_zero(babble):
+    translations, scores = translate_lines(LINES, babble, 32)
     for line, text, score in zip(LINES, translations, scores, strict=True):
         assert ((text, score) == ("", 0.0)) == (not line.strip())
         assert (score < 0) == bool(line.strip())
 
 
-def test_no_texts_give_no_translations(subwords):
-    translate = make_translate(copying(subwords.size), subwords)
-    translations, scores = translate(tf.constant([], tf.string))
+def test_no_texts_give_no_translations(copy):
+    translations, scores = copy(tf.constant([], tf.string))
     assert translations.shape == scores.shape == (0,)
-    assert translate_lines([], translate, 32) == ([], [])
+    assert translate_lines([], copy, 32) == ([], [])
 
 
 def test_search_uses_the_settings_and_normalises_logits(subwords):
@@ -127,17 +138,17 @@ def test_search_uses_the_settings_and_normalises_logits(subwords):
             [result.log_probs[0, 0], result.scores[0, 0]], [log_p, score], rtol=1e-5
         )
         # The text is that of the best ids, its score the best score.
-        translations, scores = make_translate(toy, subwords, **settings)(tf.constant([text]))
+        with graphless():
+            translations, scores = make_translate(toy, subwords, **settings)(tf.constant([text]))
         words = [word for word in ids if word > EOS_ID]
         assert translations[0] == subwords.decode(tf.constant([words]))[0]
         np.testing.assert_allclose(scores[0], score, rtol=1e-5)
 
 
-def test_batch_size_changes_nothing(subwords):
-    translate = make_translate(babbling(subwords.size), subwords, extra_length=8)
-    one, one_scores = translate_lines(LINES, translate, 1)
+def test_batch_size_changes_nothing(babble):
+    one, one_scores = translate_lines(LINES, babble, 1)
     for batch_size in (2, 4, 32):
-        many, scores = translate_lines(LINES, translate, batch_size)
+        many, scores = translate_lines(LINES, babble, batch_size)
         assert many == one
         np.testing.assert_allclose(scores, one_scores, rtol=1e-6)
     assert len(set(one)) > 5  # they do differ

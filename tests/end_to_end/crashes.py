@@ -36,7 +36,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dtmt_tf import cli, startup  # noqa: F401 - sets what has to be before Keras is imported
+from tests.end_to_end import starting  # noqa: F401 - before what imports TensorFlow
+
+# isort: split
 from dtmt_tf.commands import ensemble, evaluate, export, prepare, process, train, translate
 from dtmt_tf.data.beam import write_shards  # noqa: F401 - all that commands import, once
 from dtmt_tf.runs import Session  # noqa: F401
@@ -55,8 +57,6 @@ SETTINGS = [
     *("model.model_dim=4", "model.filter_dim=4", "model.num_heads=1"),
     *("model.encoder_layers=1", "model.decoder_layers=1"),
 ]
-
-
 RANDOM = re.compile(r"\.[0-9a-f]{16}\.partial$|incomplete\.[^/]*|-[0-9]{10}\.[^/]*$")
 
 

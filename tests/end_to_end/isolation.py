@@ -26,6 +26,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.end_to_end import starting  # noqa: F401 - before what imports TensorFlow
+
+# isort: split
 from dtmt_tf.export.manifest import read_manifest
 from tests import faults
 from tests.end_to_end.conftest import ROOT

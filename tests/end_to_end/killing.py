@@ -29,6 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.end_to_end import starting  # noqa: F401 - before what imports TensorFlow
+
+# isort: split
 from dtmt_tf import startup
 from dtmt_tf.commands import process, train
 from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep, summaries

@@ -44,7 +44,7 @@ IMPORTING = """
 from dtmt_tf import startup
 with startup.without(startup.UNUSED), startup.kept():
     import tensorflow
-from dtmt_tf import runs, training
+from dtmt_tf import training
 from tests.end_to_end.conftest import picture
 training.summaries.attention_image = picture
 """
@@ -58,17 +58,23 @@ def die(step, *arguments, **options):
     return call(step, *arguments, **options)
 TrainingStep.__call__ = die
 """  # dies after its 13th update, at once; a busy test would kill it late
+SCORED = """
+from dtmt_tf.runs.validator import RunValidator
+RunValidator.validate = lambda _: training.Validation({"bleu": 1.0}, [], [])
+"""  # without translating; nothing follows from it
 MARKING = """
-def mark(run):
-    with (run.folder / "published").open("a") as file:
+from dtmt_tf.commands import train
+def mark(run, start):
+    with (run.folder / "finished").open("a") as file:
         print("once", file=file)
-    return run.folder
-runs.publish = mark
-"""  # other tests export
+train.finish = mark
+"""  # other tests score and export
 UNLIKE = """
 import json, os
+from dtmt_tf.errors import UserError
+from dtmt_tf.runs import session
 from dtmt_tf.runs.validator import RunValidator
-validate, run = RunValidator.validate, training.Trainer.run
+validate, run, agree = RunValidator.validate, training.Trainer.run, session.agree
 def validate_otherwise(validator):
     found = validate(validator)
     found.scores["bleu"] += json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker"
@@ -77,8 +83,15 @@ def tell(trainer):
     outcome = run(trainer)
     print("history", json.dumps(trainer.history), flush=True)
     return outcome
+def agree_then_not(strategy, values):
+    agree(strategy, values)
+    try:
+        agree(strategy, dict.fromkeys(values, os.environ["TF_CONFIG"]))
+    except UserError as error:
+        print("told:", error, flush=True)
 RunValidator.validate, training.Trainer.run = validate_otherwise, tell
-"""  # its validations score what no chief's do
+session.agree = agree_then_not
+"""  # its validations score what no chief's do; it tells what follows where workers differ
 
 
 def start(folder, settings, *arguments, worker=None, ports=(), with_chief=False, program=""):
@@ -132,7 +145,7 @@ def weights(folder):
 def alone(corpus, tmp_path_factory):
     """The weights of one process with two logical devices."""
     folder = tmp_path_factory.mktemp("alone")
-    process = start(folder, corpus, "--devices", "CPU:0", "CPU:1")
+    process = start(folder, corpus, "--devices", "CPU:0", "CPU:1", program=SCORED)
     last = folder / f"models/custom/toy/train/checkpoints/step-{STEPS:08}.npz"
     while not last.exists() and process.poll() is None:
         time.sleep(0.05)
@@ -146,7 +159,7 @@ def alone(corpus, tmp_path_factory):
 def missed(corpus, tmp_path_factory):
     """Where two workers trained, one of them was killed, and what the other one said."""
     folder = tmp_path_factory.mktemp("workers")
-    processes = start_both(folder, corpus, ["", DOOMED])
+    processes = start_both(folder, corpus, [SCORED, SCORED + DOOMED])
     assert processes[1].wait(timeout=1800) == -signal.SIGKILL, (folder / "log-1").read_text()
     assert processes[0].wait(timeout=1800) == 2
     return folder, (folder / "log-0").read_text()
@@ -167,8 +180,10 @@ def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, 
     logs = [(folder / f"log-{worker}").read_text() for worker in range(2)]
     first, second = (re.findall("^history .*", log, re.MULTILINE) for log in logs)
     assert first == second and len(first) == 1  # both go by the chief's scores
+    told = [re.findall(r"^told: Worker 1 .* differ in (\w+)", log, re.MULTILINE) for log in logs]
+    assert told == [[], ["settings", "their", "the"]]  # ... of data, training text, checkpoint
     assert np.abs(alone).max() > 0.1
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
     run = folder / "models/custom/toy"
-    assert (run / "published").read_text() == "once\n"
+    assert (run / "finished").read_text() == "once\n"
     assert len(list(run.glob("events.out.tfevents.*"))) == 2  # the chief alone wrote, twice

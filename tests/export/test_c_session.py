@@ -13,6 +13,55 @@ import tensorflow_text
 
 RUNNER = Path(__file__).with_name("c_session.py")
 LINES = ["a small dog runs", "two dogs run in the grass", "the cat sleeps on a mat", "Grüße"]
+# a session starts slowly: one process answers what these say, in this order
+CALLS = {
+    "bytes": "session.run('serving_default', {'text': ['', b'dog\\xff', 'dog']})",
+    "ranks": "session.run('grids', {'text': ['a', 'ü', '']})",
+    "nothing": "[session.run(name, {'text': []}) for name in ('serving_default', 'grids')]",
+    "signatures": "session.signatures",
+    "signature": "session.run('translate', {'text': ['x']})",
+    "input": "session.run('strict', {'txt': ['x']})",
+    "shape": "session.run('strict', {'text': [['a'], ['b', 'c']]})",
+    "text": "session.run('strict', {'text': ['bad']})",
+    "XLA": "session.run('compiled', {'text': ['abc']})",
+    "model": "CSession('/no/such/model')",
+    "first": "session.run('strict', {'text': ['one']})",
+    "closed": "[session.close(), session.close()]",
+    "second": "in_another()",
+    "one by one": "command('--batch', '1')",
+    "together": "command('--batch', '9')",
+    "packages": "sorted(PACKAGES & set(sys.modules))",
+    "switch": "without_the_switch()",
+}
+ANSWER = """
+import contextlib, io, json, sys
+sys.path.insert(0, sys.argv[1])
+import c_api, c_session
+from c_session import CSession, CSessionError
+PACKAGES = {"tensorflow", "tensorflow_text", "numpy", "google", "keras", "dtmt_tf"}
+model_dir = sys.argv[2]
+calls, content = json.load(sys.stdin)
+session = CSession(model_dir)
+def in_another():
+    with CSession(model_dir) as other:
+        return other.run("strict", {"text": ["two"]})
+def command(*options):
+    sys.argv[1:] = [model_dir, *options]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(content.encode()))
+    with contextlib.redirect_stdout(io.StringIO()) as told:
+        return c_session.main(), told.getvalue()
+def without_the_switch():
+    c_api._DISABLE_XLA = "no_such_function"
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        c_api.load_library()
+    return told.getvalue()
+def answer(call):
+    try:
+        return eval(call)
+    except CSessionError as error:
+        return f"error: {error}"
+print(json.dumps({name: answer(call) for name, call in calls.items()}))
+"""
 
 
 def _text_spec():
@@ -78,18 +127,18 @@ def model_dir(tmp_path_factory):
     return folder / "1"
 
 
-def _run_code(model_dir, code):
-    """Returns the JSON that code with a `session` at hand prints, in a new process."""
-    prelude = (
-        "import json, sys\n"
-        f"sys.path.insert(0, {str(RUNNER.parent)!r})\n"
-        "from c_session import CSession, CSessionError\n"
-        f"session = CSession({str(model_dir)!r})\n"
-    )
-    command = [sys.executable, "-c", prelude + code]
-    result = subprocess.run(command, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def answers(model_dir):
+    """What a process without TensorFlow's Python answers to each of `CALLS`."""
+    command = [sys.executable, "-c", ANSWER, str(RUNNER.parent), str(model_dir)]
+    given = json.dumps([CALLS, _content(LINES)])
+    result = subprocess.run(command, input=given, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+def _content(lines):
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _run_lines(model_dir, content, *options):
@@ -105,16 +154,20 @@ def _expected(model_dir, lines):
     }
 
 
-def test_lines_come_back_as_python_computes_them_in_every_batch_size(model_dir):
+def test_lines_come_back_as_python_computes_them_in_every_batch_size(model_dir, answers):
     expected = _expected(model_dir, LINES)
     assert expected["round_trip"] == LINES
     # A quarter, the trained weight, for each piece: were variables not restored, it would be 0.
     assert all(score >= 0.25 and score % 0.25 == 0 for score in expected["score"])
-    content = "".join(f"{line}\n" for line in LINES).encode()
-    for batch, sizes in ((1, [1, 1, 1, 1]), (3, [3, 1]), (9, [4])):
-        result = _run_lines(model_dir, content, "--batch", str(batch))
-        assert result.returncode == 0, result.stderr.decode()
-        batches = [json.loads(line) for line in result.stdout.splitlines()]
+    result = _run_lines(model_dir, _content(LINES).encode(), "--batch", "3")
+    assert result.returncode == 0, result.stderr.decode()
+    for (code, told), sizes in (
+        (answers["one by one"], [1, 1, 1, 1]),
+        ((result.returncode, result.stdout), [3, 1]),
+        (answers["together"], [4]),
+    ):
+        assert code == 0
+        batches = [json.loads(line) for line in told.splitlines()]
         assert [len(outputs["score"]) for outputs in batches] == sizes
         for name in ("round_trip", "score"):
             assert sum((outputs[name] for outputs in batches), []) == expected[name]
@@ -136,21 +189,16 @@ def test_hard_input_passes_unharmed(model_dir):
     assert [text.encode(errors="surrogateescape") for text in outputs["copy"]] == lines
 
 
-def test_an_empty_line_and_invalid_bytes_reach_the_tokenizer(model_dir):
-    outputs = _run_code(
-        model_dir,
-        "print(json.dumps(session.run('serving_default', {'text': ['', b'dog\\xff', 'dog']})))",
-    )
+def test_an_empty_line_and_invalid_bytes_reach_the_tokenizer(answers):
+    outputs = answers["bytes"]
     assert outputs["round_trip"][0] == ""
     assert outputs["score"][0] == 0.0
     assert outputs["round_trip"][2] == "dog"
     assert outputs["round_trip"][1].startswith("dog")
 
 
-def test_outputs_of_every_rank_are_nested_lists(model_dir):
-    outputs = _run_code(
-        model_dir, "print(json.dumps(session.run('grids', {'text': ['a', 'ü', '']})))"
-    )
+def test_outputs_of_every_rank_are_nested_lists(answers):
+    outputs = answers["ranks"]
     assert outputs["copy"] == ["a", "ü", ""]
     assert outputs["pairs"] == [[[text, text + "!"]] * 2 for text in ("a", "ü", "")]
     assert outputs["halves"] == [[0.5, 1.0]] * 3
@@ -159,43 +207,24 @@ def test_outputs_of_every_rank_are_nested_lists(model_dir):
     assert outputs["ids"][2] == [-1, -1]
 
 
-def test_a_batch_of_no_rows_gives_no_rows(model_dir):
-    outputs = _run_code(
-        model_dir,
-        "print(json.dumps([session.run(name, {'text': []}) for name in"
-        " ('serving_default', 'grids')]))",
-    )
-    assert outputs[0] == {"round_trip": [], "score": []}
+def test_a_batch_of_no_rows_gives_no_rows(answers):
     empty = {"copy": [], "ids": [], "pairs": [], "halves": [], "count": 0}
-    assert outputs[1] == empty
+    assert answers["nothing"] == [{"round_trip": [], "score": []}, empty]
 
 
-def test_no_heavy_package_is_imported_and_sessions_follow_each_other(model_dir):
-    outputs = _run_code(
-        model_dir,
-        "first = session.run('strict', {'text': ['one']})\n"
-        "session.close(); session.close()\n"
-        f"with CSession({str(model_dir)!r}) as other:\n"
-        "    second = other.run('strict', {'text': ['two']})\n"
-        "packages = {'tensorflow', 'tensorflow_text', 'numpy', 'google', 'keras', 'dtmt_tf'}\n"
-        "print(json.dumps([first, second, sorted(packages & set(sys.modules))]))",
-    )
-    assert outputs == [{"text": ["one"]}, {"text": ["two"]}, []]
+def test_no_heavy_package_is_imported_and_sessions_follow_each_other(answers):
+    assert answers["closed"] == [None, None]
+    assert (answers["first"], answers["second"]) == ({"text": ["one"]}, {"text": ["two"]})
+    assert answers["packages"] == []
 
 
-def test_a_library_without_the_xla_switch_is_used_with_a_message(model_dir):
-    outputs = _run_code(
-        model_dir,
-        "import c_api, io\n"
-        "c_api._DISABLE_XLA, sys.stderr = 'no_such_function', io.StringIO()\n"
-        "c_api.load_library()\n"
-        "print(json.dumps(sys.stderr.getvalue()))",
-    )
-    assert outputs == "This TensorFlow has no DisableXlaCompilation: XLA stays on.\n"
+def test_a_library_without_the_xla_switch_is_used_with_a_message(answers):
+    told = "This TensorFlow has no DisableXlaCompilation: XLA stays on.\n"
+    assert answers["switch"] == told
 
 
-def test_signatures_are_read_from_the_model(model_dir):
-    signatures = _run_code(model_dir, "print(json.dumps(session.signatures))")
+def test_signatures_are_read_from_the_model(answers):
+    signatures = answers["signatures"]
     assert set(signatures) == {"serving_default", "grids", "strict", "compiled"}
     inputs, outputs = signatures["serving_default"]
     assert inputs == {"text": ["serving_default_text:0", 7]}
@@ -206,24 +235,20 @@ def test_signatures_are_read_from_the_model(model_dir):
     ("call", "message"),
     [
         (
-            "session.run('translate', {'text': ['x']})",
+            "signature",
             "Unknown signature 'translate'. The model has: compiled, grids, serving_default, "
             "strict.",
         ),
-        (
-            "session.run('strict', {'txt': ['x']})",
-            "Signature 'strict' takes the inputs: text. Received: txt.",
-        ),
-        ("session.run('strict', {'text': [['a'], ['b', 'c']]})", "The input is not rectangular"),
-        ("session.run('strict', {'text': ['bad']})", "TF_SessionRun failed, INVALID_ARGUMENT: "),
-        ("session.run('strict', {'text': ['bad']})", "no bad text"),
-        ("session.run('compiled', {'text': ['abc']})", "XLA compilation disabled"),
-        ("CSession('/no/such/model')", "TF_LoadSessionFromSavedModel failed, NOT_FOUND: "),
+        ("input", "Signature 'strict' takes the inputs: text. Received: txt."),
+        ("shape", "The input is not rectangular"),
+        ("text", "TF_SessionRun failed, INVALID_ARGUMENT: "),
+        ("text", "no bad text"),
+        ("XLA", "XLA compilation disabled"),
+        ("model", "TF_LoadSessionFromSavedModel failed, NOT_FOUND: "),
     ],
 )
-def test_errors_say_what_is_wrong(model_dir, call, message):
-    code = f"try:\n    {call}\nexcept CSessionError as error:\n    print(json.dumps(str(error)))"
-    assert message in _run_code(model_dir, code)
+def test_errors_say_what_is_wrong(answers, call, message):
+    assert answers[call].startswith("error: ") and message in answers[call]
 
 
 def test_the_command_line_reports_errors_without_a_traceback(model_dir):

@@ -63,6 +63,13 @@ def version(endpoints, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def signatures(version):
+    """Those of the model, loaded."""
+    loaded = tf.saved_model.load(str(version))
+    yield loaded.signatures
+
+
 def of(signature, *texts):
     """The inputs of a signature; each gets the same texts."""
     return {name: list(texts) for name in SIGNATURES[signature].inputs}
@@ -111,16 +118,14 @@ def test_who_loads_it_is_told_to_leave_the_graphs_as_they_are(version):
     assert all(each.graph_options.rewrite_options.disable_meta_optimizer for each in told)
 
 
-def test_what_is_within_the_limits_is_answered(version):
-    signatures = tf.saved_model.load(str(version)).signatures
+def test_what_is_within_the_limits_is_answered(signatures):
     for name, inputs in WITHIN:
         outputs = signatures[name](**{key: tf.constant(texts) for key, texts in inputs.items()})
         number = len(next(iter(inputs.values())))
         assert {tensor.shape[0] for tensor in outputs.values()} == {number}
 
 
-def test_what_is_beyond_is_refused_by_name(version):
-    signatures = tf.saved_model.load(str(version)).signatures
+def test_what_is_beyond_is_refused_by_name(signatures):
     for name, inputs, message in BEYOND:
         with pytest.raises(tf.errors.InvalidArgumentError) as error:
             signatures[name](**{key: tf.constant(texts) for key, texts in inputs.items()})
@@ -152,8 +157,8 @@ def test_the_cpp_session_refuses_the_same(version):
         assert message in answer, name
 
 
-def test_the_model_tells_its_limits(version):
-    info = tf.saved_model.load(str(version)).signatures["info"](text=tf.constant([""]))["info"]
+def test_the_model_tells_its_limits(signatures):
+    info = signatures["info"](text=tf.constant([""]))["info"]
     limits = json.loads(info.numpy()[0])["limits"]
     wanted = {"max_lines": 4, "max_bytes": 80, "max_parts": 3, "max_tokens": 64}
     assert wanted.items() <= limits.items()

@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import PAD_ID, UNK_ID, DataConfig, DecodingConfig, TrainingConfig
-from dtmt_tf.export import Endpoints, export_saved_model, never_written
+from dtmt_tf.export import Endpoints, never_written
+from dtmt_tf.export.steps import Steps
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import UNKNOWN, Vocabulary
-from dtmt_tf.translator import Sampling, Translator
+from dtmt_tf.translator import Constraints, Sampling
 from dtmt_tf.translator.searches import Searches
 from tests.cells.twin import randomise
 
@@ -41,11 +42,12 @@ def test_no_signature_writes_it(endpoints):
     assert not any(UNKNOWN in text.decode() for text in completed.numpy())
 
 
-def test_no_search_of_a_translator_writes_it(endpoints, tmp_path):
-    translator = Translator(export_saved_model(endpoints, tmp_path / "1", CARD), 2)
-    drawn = translator(LINES, sample=Sampling(), nbest=5)
-    held = translator(LINES, constraints=translator.constraints({"dog": "mat", "cat": "dog"}))
-    texts = [each.text for one in drawn for each in one.nbest] + [one.text for one in held]
+def test_no_search_of_a_translator_writes_it(endpoints):
+    steps, terms = Steps(endpoints), {"dog": "mat", "cat": "dog"}
+    searches = Searches(steps, CARD, 2)
+    held = Constraints(steps.subwords, endpoints.target.size, (True, True), terms, None)
+    found = [*searches.sampler(Sampling(), None, 5)(LINES), *searches.searcher(held, 1)(LINES)]
+    texts = [text for each in found for text, _ in each]
     assert len(texts) == 18 and not any(UNKNOWN in text for text in texts)
 
 

@@ -1,5 +1,6 @@
 """Searches in the caller's process over an exported model: samples, glossaries, vocabularies."""
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.models import TransformerConfig
 from dtmt_tf.text import Vocabulary
 from dtmt_tf.translator import Sampling, Translator
+from dtmt_tf.translator.exported import ExportedModel
 from dtmt_tf.translator.searches import Searches, _phrases, _Read
 from tests.cells.twin import randomise
 
@@ -20,7 +22,10 @@ LINES = ["a small dog runs", "two dogs run in the grass", "", "the cat sleeps on
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The version's folder, and what the model makes of the lines."""
+    """The version's folder, and what the model makes of the lines.
+
+    It is loaded once: translators share it, each with searches of its own.
+    """
     vocabulary = Vocabulary.train(LINES * 10, LINES * 10, DataConfig(source_vocab_size=40))
     size = vocabulary.source.size
     config = TransformerConfig(8, 12, 2, 1, 2)
@@ -34,7 +39,10 @@ def exported(tmp_path_factory):
         "decoding": {"beam_size": 3, "extra_length": 5, "length_penalty": 0.6},
     }
     version = export_saved_model(endpoints, folder, card)
-    return version, (outputs["translation"], outputs["score"])
+    with pytest.MonkeyPatch.context() as patch:
+        shared = functools.cache(ExportedModel)
+        patch.setattr("dtmt_tf.translator.translator.ExportedModel", shared)
+        yield version, (outputs["translation"], outputs["score"])
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word

@@ -10,9 +10,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.export import saved_model
+from dtmt_tf.export.signatures import SIGNATURES
 from tests.export.test_endpoints import TEXTS, make
 
 DECODING = DecodingConfig(beam_size=2, extra_length=4, batch_size=2)
+
+
+@pytest.fixture(autouse=True)
+def one_signature(monkeypatch):
+    """Exports one signature, which has loops and branches enough."""
+    monkeypatch.setattr(saved_model, "SIGNATURES", {"translate": SIGNATURES["translate"]})
 
 
 def exported(endpoints, folder):

@@ -15,7 +15,6 @@ from tests.models.contract import (
     WORDS_S,
     WORDS_T,
     check_translation_model_contract,
-    graphs_of,
     loss_of,
     step_through,
 )
@@ -128,11 +127,6 @@ def test_stepwise_equals_the_twin(model):
         weights, config = weights_of(model), twin_config(model)
         expected = ref.next_log_probs(weights, SOURCE[0], prefix, config)
         assert relative_error(log_probs[t], expected) <= 1e-5
-
-
-def test_graph_and_eager_mode_agree(model):
-    forward, *_ = graphs_of(model)
-    assert relative_error(forward(SOURCE, TARGET), model(SOURCE, TARGET)) <= 1e-6
 
 
 def test_mixed_precision_stays_near_float32(model, dtype_policy):

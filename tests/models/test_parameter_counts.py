@@ -78,6 +78,17 @@ def test_counts_of_the_paper(kind, depth, candidate_bias, count, paper, released
         assert round(total(narrow) / 1e6, 3) == released
 
 
+@pytest.mark.parametrize(
+    ("module", "fewer"), [("encoder", 8 * 3_150_848 + 2 * 3_148_800),
+                          ("query", 4 * 3_150_848 + 3_148_800),
+                          ("decoder", 4 * 3_150_848 + 5_245_952)]
+)  # fmt: skip
+def test_counts_of_a_shallow_module(module, fewer):
+    """A GRU in place of L-GRU and four T-GRUs; the encoder has two of them."""
+    shallow = {f"{module}_cell": "gru", f"{module}_depth": 0}
+    assert total(dataclasses.replace(config_of("lgru", 4), **shallow)) == 208_351_005 - fewer
+
+
 def test_breakdown_of_dtmt4():
     assert counts_of(MODELS["dtmt4"]) == REST | {
         "encoder": 44_095_488,

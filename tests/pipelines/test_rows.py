@@ -18,22 +18,19 @@ from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, jobs, records, report, reproduce
 from pipelines.papers.dtmt import PAPER, TABLES
 from pipelines.papers.paper import Paper, Row, Table
+from tests.models.test_parameter_counts import config_of
 from tests.test_documents import ALL
 
-VOCABULARIES = [
-    *("data.joint_vocabulary=false", "data.source_vocab_size=40067"),
-    "data.target_vocab_size=29405",  # those that reproduce the paper's counts
-]
-COUNTS = {  # Table 3: parameters in millions as printed, and exactly
-    "ShallowRNMT: GRU": (143.2, 143_245_085),
-    "ShallowRNMT: LAU": (157.9, 157_937_437),
-    "ShallowRNMT: L-GRU": (157.9, 157_937_437),
-    "DTMT#1: GRU + T-GRU": (155.8, 155_848_477),
-    "DTMT#1: LAU + T-GRU": (170.5, 170_540_829),
-    "DTMT#1: L-GRU + T-GRU": (170.5, 170_540_829),
-    "DTMT#4: GRU + T-GRUs": (193.7, 193_658_653),
-    "DTMT#4: LAU + T-GRUs": (208.4, 208_351_005),
-    "DTMT#4: L-GRU + T-GRUs": (208.4, 208_351_005),
+TABLE_3 = {  # cells and depths, whose parameters tests/models/test_parameter_counts.py counts
+    "ShallowRNMT: GRU": ("gru", 0),
+    "ShallowRNMT: LAU": ("lau", 0),
+    "ShallowRNMT: L-GRU": ("lgru", 0),
+    "DTMT#1: GRU + T-GRU": ("gru", 1),
+    "DTMT#1: LAU + T-GRU": ("lau", 1),
+    "DTMT#1: L-GRU + T-GRU": ("lgru", 1),
+    "DTMT#4: GRU + T-GRUs": ("gru", 4),
+    "DTMT#4: LAU + T-GRUs": ("lau", 4),
+    "DTMT#4: L-GRU + T-GRUs": ("lgru", 4),
 }
 
 
@@ -47,26 +44,22 @@ def experiment(row, **options):
     return jobs.make_job(arguments(**options), row, 1).experiment
 
 
-def parameters(row, *settings):
-    options = {"task": "wmt14_ende", "preset": "paper", "set": [*VOCABULARIES, *settings]}
-    return costs._parameters(experiment(row, **options))
+def paper_size(row):
+    return experiment(row, task="wmt14_ende", preset="paper").model
 
 
 @pytest.mark.parametrize(("row", "label"), [(k, v[0]) for k, v in TABLES["3"].rows.items()])
-def test_parameters_of_table_3(row, label):
-    printed, exact = COUNTS[label]
-    assert parameters(row) == exact
-    assert round(exact / 1e6, 1) == printed
+def test_models_of_table_3(row, label):
+    assert paper_size(row) == config_of(*TABLE_3[label])
 
 
-def test_parameters_of_the_ablations():
-    # a shallow module is a GRU and 4 T-GRUs less; the encoder has two
-    t_gru, lgru_minus_gru = 3_150_848, 3_148_800
-    assert parameters("lgru2") == 183_144_221
-    assert parameters("lgru4-shallow_query") == 208_351_005 - 4 * t_gru - lgru_minus_gru
-    assert parameters("lgru4-shallow_encoder") == 208_351_005 - 8 * t_gru - 2 * lgru_minus_gru
-    assert parameters("lgru4-shallow_decoder") == 208_351_005 - 4 * t_gru - 5_245_952
-    assert parameters("lgru4-no_signal") == 208_351_005
+def test_models_of_the_ablations():
+    whole = config_of("lgru", 4)
+    assert paper_size("lgru2") == config_of("lgru", 2)
+    assert paper_size("lgru4-no_signal") == dataclasses.replace(whole, use_positional_signal=False)
+    for module in ("encoder", "query", "decoder"):  # a GRU alone
+        shallow = {f"{module}_cell": "gru", f"{module}_depth": 0}
+        assert paper_size(f"lgru4-shallow_{module}") == dataclasses.replace(whole, **shallow)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "")])

@@ -55,6 +55,20 @@ def made(monkeypatch):
     return notes
 
 
+@pytest.fixture
+def told(monkeypatch):
+    """Notes the batch of each update, and tells that it took 2 seconds without making it."""
+    notes = []
+
+    def seconds(update):
+        (batch,) = {ids.shape for ids in update.batch}
+        notes.append(batch)
+        return 2.0
+
+    monkeypatch.setattr(random_ids.RandomUpdate, "seconds", seconds)
+    return notes
+
+
 def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two_devices(made):
     assert len(tf.config.list_logical_devices("CPU")) > 1
     measurement = measuring.measure(experiment(), 2)
@@ -83,6 +97,7 @@ def test_the_last_lines_of_memory_are_the_largest_tensors_of_the_worst_bucket():
     assert last == [["logits, gradient", "2.00 GiB"], ["attention weights", "6.00 GiB"]]
 
 
+@pytest.mark.usefixtures("told")
 def test_r_drop_needs_each_sentence_twice():
     once, twice = (
         measuring.measure(experiment("dtmt1", f"training.r_drop_alpha={alpha}"), 1).updates[0]
@@ -91,10 +106,10 @@ def test_r_drop_needs_each_sentence_twice():
     assert twice.operations == pytest.approx(2 * once.operations, abs=1)
 
 
-def test_another_architecture_is_measured_without_counting(made, monkeypatch):
+def test_another_architecture_is_measured_without_counting(told, monkeypatch):
     monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
     measurement = measuring.measure(experiment("transformer_tiny"), 1)
-    assert len(made) == 6
+    assert told == [(4, 32)] * 3 + [(5, 24)] * 3
     assert "  4 x 32 " in measuring.report(experiment("transformer_tiny"), measurement, None)
     assert {one.operations for one in measurement.updates} == {None}
 
@@ -108,7 +123,7 @@ def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
     assert measuring.measure(experiment(), 1) is None
 
 
-def test_a_long_update_is_measured_after_the_first_alone(monkeypatch, made):
+def test_a_long_update_is_measured_after_the_first_alone(monkeypatch):
     seconds = iter([99.0, 30.0, 9.0, 3.0, 2.0])
     monkeypatch.setattr(random_ids.RandomUpdate, "seconds", lambda self: next(seconds))
     measurement = measuring.measure(experiment(), 1)
@@ -130,7 +145,8 @@ def test_less_than_an_hour_is_told_in_minutes():
     assert rough.in_unit(3600) == (1, "hours") and rough.in_unit(3599) == (3599 / 60, "minutes")
 
 
-def test_operations_without_a_count_are_six_for_each_weight(monkeypatch, made):
+@pytest.mark.usefixtures("told")
+def test_operations_without_a_count_are_six_for_each_weight(monkeypatch):
     counted = described(experiment())
     measured = measuring.measure(experiment(), 1).updates[-1]
     assert counted.counted and counted.operations == measured.operations
@@ -160,9 +176,10 @@ def test_hours_follow_from_updates_words_and_rates():
     }
 
 
-def test_a_batch_of_sentences_is_planned_by_sentences(made):
+def test_a_batch_of_sentences_is_planned_by_sentences(told):
     sentences = experiment("transformer_tiny", "data.sentences_per_batch=3")
     measurement = measuring.measure(sentences, 1)
+    assert told == [(3, 32)] * 3 + [(3, 24)] * 3
     assert [(one.sentences, one.length) for one in measurement.updates] == [(3, 32), (3, 24)]
     text = measuring.report(sentences, measurement, (10, 100.0))
     assert "measured here: the batch of one replica, 3 sentences, in pieces: 1" in text

@@ -12,9 +12,9 @@ Row vectors: `y = x @ W`. Weights are nested dicts and lists:
 import numpy as np
 
 from .numpy_attention import softmax
-from .numpy_cells import early_reset_gru_step, lau_step
+from .numpy_cells import early_reset_gru_step, l_gru_step, lau_step
 
-STEPS = {"gru": early_reset_gru_step, "lau": lau_step}
+STEPS = {"gru": early_reset_gru_step, "lau": lau_step, "lgru": l_gru_step}
 
 
 def pass_on(x, h, connection):

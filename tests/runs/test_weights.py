@@ -23,6 +23,7 @@ from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import CheckpointFolder, Trainer, make_strategy
 from tests.end_to_end.test_older_artifacts import unpack
 from tests.training.test_checkpoint import checkpoint
+from tests.training.toy_trainer import graphless
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +102,19 @@ def test_a_model_that_shares_nothing_is_refused(source):
         take_weights(model, source)
 
 
+@pytest.fixture
+def without_graphs():
+    """Traces nothing, which takes longer than an update."""
+    with graphless():
+        yield
+
+
+@pytest.mark.usefixtures("without_graphs")
 def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog, monkeypatch):
     caplog.set_level("INFO")
     monkeypatch.setattr(Trainer, "rehearse", lambda trainer: None)
-    settings = ("training.max_steps=1", "training.validation_steps=1", "data.source_vocab_size=40")
+    settings = ("training.max_steps=1", "training.validation_steps=1", "data.source_vocab_size=40",
+                "decoding.beam_size=1", "decoding.extra_length=5")  # fmt: skip
     strategy = make_strategy(False, ["CPU:0"])
     run = beginner(source, "tuned", *settings)
     assert Session(run, strategy).train().exit_code == 0

@@ -1,27 +1,17 @@
 """The load test finds what it looks for: errors, wrong answers, memory that grows."""
 
+import contextlib
 import json
 import signal
 import sys
 
 import psutil
 import pytest
-import tensorflow as tf
 
 from tests.serving import load as program
 from tests.serving.calls import LINES
 from tests.serving.load import load, references
 from tests.serving.load_report import Report
-
-
-class Liar(tf.Module):
-    """Translates one line as no translator would, and the others into nothing."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    def translate(self, text):
-        """Gives a translation and its score."""
-        lie = tf.where(text == LINES[1], "a lie", "")
-        return {"translation": lie, "score": tf.fill(tf.shape(text), -7.0)}
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +63,25 @@ def test_a_sound_server_passes(main):
     assert told.out.startswith("50 requests, ") and "0 errors, 0 wrong answers" in told.out
 
 
-def test_a_server_that_says_something_else_fails(main, tmp_path):
-    liar = Liar()
-    tf.saved_model.save(
-        liar, str(tmp_path / "liar" / "1"), signatures={"serving_default": liar.translate}
-    )
+def test_a_server_that_says_something_else_fails(main, server, tmp_path, monkeypatch):
+    served, asked = {}, []
+
+    def lie(running, model, lines):
+        """Knows one line as no translator would have it, and the others as nothing."""
+        asked.append((running, model))
+        return {line: ("a lie" if line == LINES[1] else "", -7.0) for line in lines}
+
+    def running_server(models, *options):
+        served.update(models)
+        return contextlib.nullcontext(server)
+
+    monkeypatch.setattr(program, "_MODEL", "translator")  # as that server calls it
+    monkeypatch.setattr(program, "references", lie)
+    monkeypatch.setattr(program, "running_server", running_server)
+    (tmp_path / "liar" / "1").mkdir(parents=True)
     code, numbers, told = main("--reference-dir", tmp_path / "liar", "--seed", 2)
+    assert served["reference"] == tmp_path / "liar" and set(served) == {"translator", "reference"}
+    assert asked == [(server, "reference")]
     assert (code, numbers["passed"]) == (1, False)
     assert numbers["errors"] == {}
     assert {wrong["line"] for wrong in numbers["wrong"]} >= {LINES[0], LINES[1], LINES[3]}

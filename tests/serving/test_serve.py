@@ -286,8 +286,11 @@ def test_a_port_that_is_taken_is_told_with_its_option(taken, capfd):
 
 def test_a_server_without_its_port_says_so_and_nothing_else(served_models, taken):
     told = f"^2: error: gRPC can not have port {taken}: it is taken. --grpc-port names another.$"
-    options = [f"--grpc-port={taken}"]
-    with pytest.raises(RuntimeError, match=told), running_server(served_models, *options):
+    light = {"shouter": served_models["shouter"]}
+    with (
+        pytest.raises(RuntimeError, match=told),
+        running_server(light, f"--grpc-port={taken}"),
+    ):
         pass
 
 

@@ -36,6 +36,7 @@ PAIRS = {  # in each file, by part
         "newstest2013": [3_000],
     },
 }
+BUILT = {}  # models, by all that they are built from but the sizes of their vocabularies
 FILES = {file.path: file for task in TASKS.values() for file in task.files}
 
 
@@ -44,6 +45,12 @@ def test_a_task_resolves_to_a_model_that_can_be_built(name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     task = TASKS[name]
     experiment, origins = resolve(task, task.model, MODELS[task.model])
+    build, model = type(experiment.model).build, (experiment.model, task.data.joint_vocabulary)
+    monkeypatch.setattr(
+        type(experiment.model),
+        "build",
+        lambda *given: BUILT.get(model) or BUILT.setdefault(model, build(*given)),
+    )
     assert experiment.data == task.data and f"task {name}" in origins.values()
     lines = dry_run(experiment).splitlines()
     assert lines[0].startswith(f"{name}, {task.model}, ")
