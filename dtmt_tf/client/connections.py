@@ -206,7 +206,7 @@ class RestConnection:
             answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
             states = json.loads(answer.content)["model_version_status"]
             there = [int(each["version"]) for each in states if each["state"] == "AVAILABLE"]
-        except (self._requests.RequestException, LookupError, TypeError, *DAMAGED):
+        except (self._requests.RequestException, *DAMAGED):
             return ""
         return _newest(there)
 
