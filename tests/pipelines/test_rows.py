@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import itertools
 import shlex
-import signal
 import types
 
 import pytest
@@ -286,26 +285,6 @@ def test_rates_searched_for_the_small_transformer_are_not_offered_to_the_large_o
     assert set(chosen("1")) - set(chosen("1", preset="paper")) == {"transformer-searched"}
     with pytest.raises(UserError, match="Unknown row 'transformer-searched'"):
         chosen("1", preset="paper", rows=["transformer-searched"])
-
-
-@pytest.mark.parametrize(("ended", "told", "code"), [(1, True, 130), (1, False, 1), (0, True, 0)])
-def test_a_row_that_is_told_to_stop_as_it_begins_has_not_failed(monkeypatch, ended, told, code):
-    class Process:
-        pid = None
-        exitcode = ended
-
-        def __init__(self, target):
-            pass
-
-        def start(self):
-            if told:
-                signal.raise_signal(signal.SIGINT)
-
-        def join(self):
-            pass
-
-    monkeypatch.setattr(reproduce, "spawn", types.SimpleNamespace(Process=Process))
-    assert reproduce._in_process(None) == code
 
 
 RECORDED = [record for record in records.read_records(records.RECORDS) if record["row"]]
