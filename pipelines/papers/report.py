@@ -150,6 +150,7 @@ def sections(found: Sequence[Record], document: str = REPORT.name) -> dict[str, 
     if document != REPORT.name:
         return parts
     first = {"headline": tables.headline_table(found), "runs": tables.runs_table(found)}
+    first["verdicts"] = tables.verdicts_table(found, PAPERS.values())
     return first | parts | {"conditions": tables.conditions(found)}
 
 

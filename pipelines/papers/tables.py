@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,12 +15,16 @@ from dtmt_tf.evaluation.sentences import Counts, paired_bootstrap
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import records
 from pipelines.papers.jobs import PRECISION
-from pipelines.papers.paper import Table
+from pipelines.papers.paper import Paper, Table
 from pipelines.papers.records import Record
 from pipelines.papers.shown import COMPARED, HEADLINE
 
 NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
+VERDICTS = CONFIRMED, CONTRADICTED, NEITHER, ONE_SEED = (
+    *("confirmed", "contradicted", "neither"),
+    "not judged by one seed",
+)
 
 
 # Runs that are no rows of the paper.
@@ -140,6 +145,12 @@ def _least(runs: Sequence[Record]) -> str:
 def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
     """Returns the table of differences, and whether they confirm the paper's."""
     parts = {by_row[row][0]["part"] for pair in table.pairs for row in pair if row in by_row}
+    lines = _differences(table, by_row)
+    return markdown(_compared(parts), lines) if lines else ""
+
+
+def _differences(table: Table, by_row: Mapping[str, Sequence[Record]]) -> list[tuple[str, ...]]:
+    """Returns a line for each pair of rows with results; the verdict is its last column."""
     lines = []
     for pair in table.pairs:
         (label, before), (other, after) = (table.rows[row] for row in pair)
@@ -147,7 +158,24 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
         runs, others = (by_row.get(row, []) for row in pair)
         if line := _comparison(runs, others, paper):
             lines.append((label, other, *line))
-    return markdown(_compared(parts), lines) if lines else ""
+    return lines
+
+
+def verdicts_table(found: Sequence[Record], papers: Iterable[Paper]) -> str:
+    """Returns how many of the differences that each table prints came out as in the paper."""
+    lines = []
+    for paper in papers:
+        of = [record for record in found if records.is_of(record, paper)]
+        for name, table in paper.tables.items():
+            counts = Counter(
+                line[-1]
+                for group in budgets(of, table).values()
+                for runs in by_series(group)
+                for line in _differences(table, records.by_row(runs))
+            )
+            if any(counts[verdict] for verdict in VERDICTS):
+                lines.append((paper.title, name, *(counts[each] or "" for each in VERDICTS)))
+    return markdown(("paper", "table", *VERDICTS), lines) or NOTHING
 
 
 def runs_compared(found: Sequence[Record]) -> str:
@@ -214,11 +242,11 @@ def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> s
     if not paper:
         return ""
     if len(changes) < 2:
-        return "not judged by one seed"
+        return ONE_SEED
     agree = all(change * changes[0] > 0 for change in changes)
     if p_value >= SIGNIFICANT or not agree:
-        return "neither"
-    return "confirmed" if changes[0] * paper > 0 else "contradicted"
+        return NEITHER
+    return CONFIRMED if changes[0] * paper > 0 else CONTRADICTED
 
 
 def _added(runs: Iterable[Record]) -> Counts:

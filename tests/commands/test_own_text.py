@@ -262,7 +262,9 @@ def test_text_is_not_written_over_what_is_read(here):
 # in a process of its own: that of the tests has long started its devices
 ON_WORKERS = """
 import sys
-import tensorflow as tf
+from dtmt_tf import startup
+with startup.without(startup.UNUSED), startup.kept():
+    import tensorflow as tf
 from dtmt_tf.commands import train
 
 assert train.command(sys.argv[1:]) == 0

@@ -25,6 +25,7 @@ class Wall(importlib.abc.MetaPathFinder):
         if name.partition(".")[0] == "dtmt_tf":
             raise ImportError(f"{name} is out of reach")
 sys.meta_path.insert(0, Wall())
+sys.modules.update(dict.fromkeys(("jax", "matplotlib", "sklearn")))  # it starts sooner
 import tensorflow as tf, tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
 translate = model.signatures["serving_default"]

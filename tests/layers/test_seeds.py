@@ -13,7 +13,10 @@ from dtmt_tf.cells import LGRUCell
 from dtmt_tf.layers import ByShape, SeedSeries, SeedStream
 
 OTHER_PROCESS = """
-import json, keras
+import json
+from dtmt_tf import startup
+startup.start_tensorflow()
+import keras
 from dtmt_tf.cells import LGRUCell
 from dtmt_tf.layers import ByShape, SeedSeries, SeedStream
 stream = SeedStream((3, 5))
