@@ -19,9 +19,10 @@ def check_translation_model_contract(model):
     """Runs all checks below. The model has random weights and `WORDS_S` and `WORDS_T` words."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using a softmax over axis")  # one word or state
-        forward, encode = graphs_of(model)
-        check_stepwise_equals_forced(model, forward, encode)
-        check_first_step_ignores_the_word_given(model, encode)
+        forward = graph_of(model)
+        encoded = model.encode(SOURCE)
+        check_stepwise_equals_forced(model, forward, encoded)
+        check_first_step_ignores_the_word_given(model, encoded)
         check_padding_changes_nothing(forward)
         check_sentences_do_not_see_each_other(forward)
         check_words_to_come_do_not_reach_the_logits(forward)
@@ -29,12 +30,10 @@ def check_translation_model_contract(model):
         check_parts_hold_all_weights(model)
 
 
-def graphs_of(model):
-    """The model and `encode` as graphs of batches of any size: faster than eagerly."""
+def graph_of(model):
+    """The model as a graph of batches of any size: for so many calls faster than eagerly."""
     ids = tf.TensorSpec([None, None], tf.int32)
-    forward = tf.function(lambda source, target: model(source, target), input_signature=[ids] * 2)
-    encode = tf.function(model.encode, input_signature=[ids])
-    return forward, encode
+    return tf.function(lambda source, target: model(source, target), input_signature=[ids] * 2)
 
 
 def loss_of(model, source=SOURCE, target=TARGET):
@@ -44,9 +43,9 @@ def loss_of(model, source=SOURCE, target=TARGET):
     return -tf.reduce_sum(tf.boolean_mask(gold, target != 0))
 
 
-def step_through(model, encode, source, hypotheses):
+def step_through(model, encoded, hypotheses):
     """Logits of K forced hypotheses per sentence, `[B, K, T]` words in, `[B, K, T, V]` out."""
-    hidden, memory = encode(source)
+    hidden, memory = encoded
     beams = hypotheses.shape[1]
     hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beams, axis=1), hidden)
     state, ids, logits = (hidden, memory), np.full(hypotheses.shape[:2], 3, "int32"), []
@@ -57,10 +56,10 @@ def step_through(model, encode, source, hypotheses):
     return tf.stack(logits, axis=2)
 
 
-def check_stepwise_equals_forced(model, forward, encode, beams=3):
+def check_stepwise_equals_forced(model, forward, encoded, beams=3):
     """A search sees the logits that training sees, whatever hypotheses stand beside each other."""
     hypotheses = np.random.default_rng(0).integers(1, WORDS_T, (3, beams, 4), "int32")
-    stepwise = step_through(model, encode, SOURCE, hypotheses)
+    stepwise = step_through(model, encoded, hypotheses)
     assert stepwise.shape == (3, beams, 4, WORDS_T)
     forced = forward(np.repeat(SOURCE, beams, axis=0), hypotheses.reshape(3 * beams, 4))
     forced = np.reshape(forced, stepwise.shape)
@@ -68,11 +67,10 @@ def check_stepwise_equals_forced(model, forward, encode, beams=3):
     assert np.max(np.abs(forced - forced[:1, :1])) > 0.01  # hypotheses and sentences do differ
 
 
-def check_first_step_ignores_the_word_given(model, encode):
+def check_first_step_ignores_the_word_given(model, encoded):
     """There is none before the first."""
-    state = encode(SOURCE)
-    first, _ = model.decode_step(np.full((3, 1), 2), state)
-    second, _ = model.decode_step(np.full((3, 1), 6), state)
+    first, _ = model.decode_step(np.full((3, 1), 2), encoded)
+    second, _ = model.decode_step(np.full((3, 1), 6), encoded)
     np.testing.assert_array_equal(first, second)
 
 

@@ -121,7 +121,7 @@ def test_it_does_what_every_translation_model_must(model):
 
 
 def test_stepwise_equals_the_twin(model):
-    logits = step_through(model, model.encode, SOURCE[:1], np.array([[[3, 2, 6, 1]]]))
+    logits = step_through(model, model.encode(SOURCE[:1]), np.array([[[3, 2, 6, 1]]]))
     log_probs = tf.nn.log_softmax(logits)[0, 0]
     for t, prefix in enumerate([(), (3,), (3, 2), (3, 2, 6)]):
         weights, config = weights_of(model), twin_config(model)
