@@ -21,10 +21,9 @@ from pipelines.papers.shown import COMPARED, HEADLINE
 
 NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
-VERDICTS = CONFIRMED, CONTRADICTED, NEITHER, ONE_SEED = (
-    *("confirmed", "contradicted", "neither"),
-    "not judged by one seed",
-)
+CONFIRMED, CONTRADICTED, NEITHER = "confirmed", "contradicted", "neither"
+ONE_SEED = "not judged by one seed"
+VERDICTS = (CONFIRMED, CONTRADICTED, NEITHER, ONE_SEED)
 
 
 # Runs that are no rows of the paper.

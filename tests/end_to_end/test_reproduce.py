@@ -93,6 +93,7 @@ def test_ctrl_c_saves_the_row_and_the_same_command_goes_on(shop):
     _, _, stopped, finished = shop
     assert stopped.returncode == 130, stopped.stderr
     assert "Stopped in row 1 of 2; the same command goes on." in stopped.stderr
+    assert "Traceback" not in stopped.stderr
     assert finished.returncode == 0, finished.stderr
     assert "resuming after update 1" in finished.stderr
     assert f"Row 2 of 2: lgru0, seed 1: {UPDATES} updates" in finished.stderr

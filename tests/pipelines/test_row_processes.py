@@ -1,4 +1,4 @@
-"""Each row has a process of its own, which hears of Ctrl-C once and ends with its code."""
+"""Each row has a process of its own, which hears of Ctrl-C and whose code is told."""
 
 import functools
 import os
@@ -48,7 +48,7 @@ def waits(heard):
     return 7 if time.monotonic() < deadline else 8
 
 
-def test_ctrl_c_reaches_the_rows_process_through_this_one_once(tmp_path):
+def test_ctrl_c_reaches_the_rows_process_through_this_one(tmp_path):
     heard = tmp_path / "heard"
 
     def presses():
