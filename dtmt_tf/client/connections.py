@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -59,7 +59,11 @@ class Connection(Protocol):
         """
 
     def version(self) -> str:
-        """Returns the version that answers now; "" if the server does not tell."""
+        """Returns the version that answers now; "" if the server does not tell.
+
+        Raises:
+            TemporaryFailure: If it is away, busy or late, or has loaded none yet.
+        """
 
     def close(self) -> None:
         """Ends the connection, and a request that is under way if that is possible."""
@@ -134,9 +138,12 @@ class GrpcConnection:
         """Returns the version that answers now, see `Connection`."""
         try:
             states = self._status(self._asked, timeout=_STATUS_SECONDS).model_version_status
-        except self._error:
+        except self._error as error:
+            if (code := error.code().name) in _TEMPORARY:
+                raise _failure(self._address, code, error.details()) from error
             return ""
-        return _newest(each.version for each in states if each.state == each.AVAILABLE)
+        there = [each.version for each in states if each.state == each.AVAILABLE]
+        return _newest(there, self._address)
 
     def close(self) -> None:
         """Ends the connection; a request under way fails."""
@@ -204,20 +211,37 @@ class RestConnection:
         """Returns the version that answers now, see `Connection`."""
         try:
             answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
+        except self._requests.Timeout as error:
+            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
+        except self._lost as error:
+            if _is_no_http(error):
+                return ""
+            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
+        except self._requests.RequestException:
+            return ""
+        if (code := _HTTP_CODES.get(answer.status_code)) in _TEMPORARY:
+            raise _failure(self._address, code, answer.reason)
+        try:
             states = json.loads(answer.content)["model_version_status"]
             there = [int(each["version"]) for each in states if each["state"] == "AVAILABLE"]
-        except (self._requests.RequestException, *DAMAGED):
+        except DAMAGED:
             return ""
-        return _newest(there)
+        return _newest(there, self._address)
 
     def close(self) -> None:
         """Ends the connection; a request under way goes on."""
         self._session.close()
 
 
-def _newest(versions: Iterable[int]) -> str:
-    """Returns the version that a server answers with."""
-    return str(max(versions, default=""))
+def _newest(versions: Sequence[int], address: str) -> str:
+    """Returns the version that a server answers with.
+
+    Raises:
+        TemporaryFailure: If there is none.
+    """
+    if not versions:
+        raise TemporaryFailure(f"The server at {address} has not loaded the model yet.")
+    return str(max(versions))
 
 
 def _failure(address: str, code: str, text: str | None) -> Exception:

@@ -65,6 +65,20 @@ class Sending:
         self._under_way = 0  # requests
         self._stopped = threading.Event()
 
+    def version(self, connection: Connection) -> str:
+        """Returns the version that answers, "" if the server does not tell; asks like a request.
+
+        Raises:
+            UserError: If the server stays away.
+        """
+        retry = 0
+        while True:
+            try:
+                return connection.version()
+            except TemporaryFailure as failure:
+                self._wait(retry, failure)
+                retry += 1
+
     def run(
         self, lines: Sequence[str], connections: Sequence[Connection], output: ResumableLines
     ) -> None:
@@ -153,17 +167,15 @@ class Sending:
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
         """Sends a request until it is answered; one that the server refuses, in halves."""
-        retry, wait, alone = 0, _FIRST_WAIT_SECONDS, False
+        retry, alone = 0, False
         while True:
             begin = time.monotonic()
             try:
                 translate = self._translate_alone if alone else self._translate
                 translations = translate(connection, lines)
             except TemporaryFailure as failure:
-                # clients that failed together should not come back together
-                if retry == self._retries or self._stopped.wait(wait * random.uniform(0.5, 1)):
-                    raise UserError(f"{failure} Tries: {retry + 1}.") from failure
-                retry, wait = retry + 1, min(2 * wait, _LONGEST_WAIT_SECONDS)
+                self._wait(retry, failure)
+                retry += 1
             except Refusal as refusal:
                 half = len(lines) // 2
                 if half:
@@ -177,6 +189,13 @@ class Sending:
             else:
                 yield _Answer(start, translations, time.monotonic() - begin, retry)
                 return
+
+    def _wait(self, retry: int, failure: TemporaryFailure) -> None:
+        """Waits before another try; raises a UserError if there were enough."""
+        wait = min(_FIRST_WAIT_SECONDS * 2**retry, _LONGEST_WAIT_SECONDS)
+        # clients that failed together should not come back together
+        if retry == self._retries or self._stopped.wait(wait * random.uniform(0.5, 1)):
+            raise UserError(f"{failure} Tries: {retry + 1}.") from failure
 
     def _translate(self, connection: Connection, lines: list[str]) -> list[str]:
         """Sends a request once."""

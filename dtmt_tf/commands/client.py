@@ -31,14 +31,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
         kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
     ]
     settings = {"server": address, "model": args.model, "signature": args.signature}
+    refusals = Refusals(args.skip_refused)
+    sending = Sending(args.batch_size, args.retries, refusals)
     if args.output and not is_special(args.output):  # which another version should not go on with
-        settings["version"] = connections[0].version()
+        settings["version"] = sending.version(connections[0])
     try:
-        with (
-            Refusals(args.skip_refused) as refusals,
-            ResumableLines(args.output, settings) as output,
-        ):
-            sending = Sending(args.batch_size, args.retries, refusals)
+        with refusals, ResumableLines(args.output, settings) as output:
             sending.run(texts, connections, output)
     except KeyboardInterrupt:
         print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)

@@ -1,6 +1,7 @@
 """A translator with random weights and two toys, served once for all tests of this folder."""
 
 import shutil
+import sys
 
 import grpc
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
+from dtmt_tf.commands import client
 from dtmt_tf.config import DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints, export_saved_model
 from dtmt_tf.models import TransformerConfig
@@ -15,6 +17,7 @@ from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 from tests.serving.calls import LINES
 from tests.serving.running import running_server
+from tests.serving.shouter import over_grpc, over_rest
 from tests.serving.toy import save_toy
 
 
@@ -97,3 +100,30 @@ def batching_stub(batching_server):
     """The official client of the server with batching."""
     with grpc.insecure_channel(batching_server.grpc) as channel:
         yield prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+
+@pytest.fixture(params=[over_rest, over_grpc], ids=["rest", "grpc"])
+def protocol(request):
+    """Serves a `Shouter` over either protocol."""
+    return request.param
+
+
+@pytest.fixture(params=["rest", "grpc"])
+def translator(request, server):
+    """The client's arguments for the translator in the server."""
+    return [f"--{request.param}", getattr(server, request.param), "--model", "translator"]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Translates text with the client, in this process; returns the output and what it told."""
+
+    def call(text, *arguments):
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.write_text(text)
+        argv = ["client.py", str(source), "-o", str(target), *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", argv)
+        assert client.command(argv[1:]) == 0
+        return target.read_text(), capsys.readouterr().err
+
+    return call

@@ -11,7 +11,7 @@ import time
 import pytest
 from grpc import StatusCode
 
-from dtmt_tf.client.connections import GrpcConnection, RestConnection
+from dtmt_tf.client.connections import GrpcConnection
 from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
@@ -20,35 +20,7 @@ from tests.serving.calls import LINES
 from tests.serving.running import ROOT
 from tests.serving.shouter import PATIENCE_SECONDS, Shouter, over_grpc, over_rest
 
-KINDS = {"--rest": RestConnection, "--grpc": GrpcConnection}
 CLIENT = [sys.executable, str(ROOT / "pipelines" / "client.py")]
-
-
-@pytest.fixture(params=[over_rest, over_grpc], ids=["rest", "grpc"])
-def protocol(request):
-    """Serves a model of this file."""
-    return request.param
-
-
-@pytest.fixture(params=["rest", "grpc"])
-def translator(request, server):
-    """The client's arguments for the translator in the server."""
-    return [f"--{request.param}", getattr(server, request.param), "--model", "translator"]
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Translates text with the client, in this process; returns the output and what it told."""
-
-    def call(text, *arguments):
-        source, target = tmp_path / "source", tmp_path / "target"
-        source.write_text(text)
-        argv = ["client.py", str(source), "-o", str(target), *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", argv)
-        assert client.command(argv[1:]) == 0
-        return target.read_text(), capsys.readouterr().err
-
-    return call
 
 
 def test_translations_are_the_models_own_in_the_order_of_the_lines(run, translator, in_python):
@@ -366,31 +338,6 @@ def test_what_was_finished_before_a_failure_is_not_sent_again(run, protocol, tmp
         assert run(text, *options)[0] == text.upper()
     assert [lines[0] for lines in model.requests[answered:]] == ["line 28", "line 32", "line 36"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
-
-
-def test_what_one_version_translated_another_does_not_go_on_with(
-    run, protocol, tmp_path, monkeypatch
-):
-    text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1)
-    model = Shouter([None, "INTERNAL", None, "INTERNAL"])
-    with protocol(model) as server:
-        for version, kept in (("1", 4), ("1", 8), ("2", 0)):
-            for kind in KINDS.values():
-                monkeypatch.setattr(kind, "version", lambda _, version=version: version)
-            if kept:
-                with pytest.raises(UserError, match="refuses"):
-                    run(text, *server, *options)
-                assert len((tmp_path / "target.partial").read_text().splitlines()) == kept
-        assert run(text, *server, *options)[0] == text.upper()
-    assert len(model.requests[4:]) == 3  # from the first line on
-
-
-def test_a_server_tells_its_version_or_nothing(translator):
-    option, address, _, name = translator
-    for asked, version in ((name, "2"), ("absent", "")):
-        connection = KINDS[option](address, asked, SERVED_AS, 10.0)
-        assert connection.version() == version
-        connection.close()
 
 
 def test_an_output_that_is_a_device_stays_one(run, protocol, tmp_path):

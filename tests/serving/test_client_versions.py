@@ -1,0 +1,134 @@
+"""Which version of a model answers `pipelines/client.py`, and what it goes on with."""
+
+import socket
+from types import SimpleNamespace
+
+import grpc
+import pytest
+import requests
+
+from dtmt_tf.client.connections import GrpcConnection, RestConnection, TemporaryFailure
+from dtmt_tf.errors import UserError
+from dtmt_tf.export.model_card import SERVED_AS
+from tests.serving.shouter import Shouter
+
+KINDS = {"--rest": RestConnection, "--grpc": GrpcConnection}
+
+
+def test_what_one_version_translated_another_does_not_go_on_with(
+    run, protocol, tmp_path, monkeypatch
+):
+    text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1)
+    model = Shouter([None, "INTERNAL", None, "INTERNAL"])
+    with protocol(model) as server:
+        for version, kept in (("1", 4), ("1", 8), ("2", 0)):
+            for kind in KINDS.values():
+                monkeypatch.setattr(kind, "version", lambda _, version=version: version)
+            if kept:
+                with pytest.raises(UserError, match="refuses"):
+                    run(text, *server, *options)
+                assert len((tmp_path / "target.partial").read_text().splitlines()) == kept
+        assert run(text, *server, *options)[0] == text.upper()
+    assert len(model.requests[4:]) == 3  # from the first line on
+
+
+def test_while_a_server_is_away_what_was_finished_stays(run, protocol, tmp_path, monkeypatch):
+    text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1, "--retries", 1)
+    away = []  # what is raised before the version is told
+
+    def version(_):
+        if away:
+            raise away.pop()
+        return "1"
+
+    for kind in KINDS.values():
+        monkeypatch.setattr(kind, "version", version)
+    model = Shouter([None, "INTERNAL"])
+    with protocol(model) as server:
+        with pytest.raises(UserError, match="refuses"):
+            run(text, *server, *options)
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert before["target.partial"] == b"LINE\n" * 4
+        away += 2 * [TemporaryFailure("It is away.")]
+        with pytest.raises(UserError, match=r"It is away\. Tries: 2\.$"):
+            run(text, *server, *options)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        away += [TemporaryFailure("It is away.")]
+        assert run(text, *server, *options)[0] == text.upper()
+    assert len(model.requests) == 4  # the first four lines once
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_a_server_tells_its_version_or_nothing(translator):
+    option, address, _, name = translator
+    for asked, version in ((name, "2"), ("absent", "")):
+        connection = KINDS[option](address, asked, SERVED_AS, 10.0)
+        assert connection.version() == version
+        connection.close()
+
+
+def test_one_that_has_no_such_call_tells_nothing(protocol):
+    with protocol(Shouter()) as (option, address):
+        connection = KINDS[option](address, "m", "s", 10.0)
+        assert connection.version() == ""
+        connection.close()
+
+
+@pytest.mark.parametrize("option", KINDS)
+def test_one_that_is_away_is_not_one_that_tells_nothing(option):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    address = f"{'http://' * (option == '--rest')}127.0.0.1:{port}"
+    connection = KINDS[option](address, "m", "s", 10.0)
+    with pytest.raises(TemporaryFailure, match="cannot be reached"):
+        connection.version()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (requests.Timeout("late"), "did not answer in time"),
+        ((503, b"no healthy upstream"), "is busy: Reason"),
+        ((200, b'{"model_version_status": [{"version": "3", "state": "LOADING"}]}'), "not loaded"),
+        ((200, b'{"model_version_status": [{"version": "3", "state": "AVAILABLE"}]}'), None),
+        ((404, b"<html>"), ""),
+        ((200, b"{}"), ""),
+        (requests.TooManyRedirects("round and round"), ""),
+    ],
+)
+def test_what_an_answer_over_rest_means(monkeypatch, answer, told):
+    def get(*_, **unused):
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(status_code=answer[0], reason="Reason", content=answer[1])
+
+    connection = RestConnection("http://localhost:1", "m", "s", 10.0)
+    monkeypatch.setattr(connection._session, "get", get)
+    if told:
+        with pytest.raises(TemporaryFailure, match=told):
+            connection.version()
+    else:
+        assert connection.version() == ("3" if told is None else "")
+
+
+def test_what_an_answer_over_grpc_means(monkeypatch):
+    class Late(grpc.RpcError):
+        code = staticmethod(lambda: grpc.StatusCode.DEADLINE_EXCEEDED)
+        details = staticmethod(lambda: "late")
+
+    def status(*_, **unused):
+        raise Late
+
+    connection = GrpcConnection("localhost:1", "m", "s", 10.0)
+    monkeypatch.setattr(connection, "_status", status)
+    with pytest.raises(TemporaryFailure, match="did not answer in time"):
+        connection.version()
+    loading = SimpleNamespace(version=3, state=20, AVAILABLE=30)
+    answer = SimpleNamespace(model_version_status=[loading])
+    monkeypatch.setattr(connection, "_status", lambda *_, **unused: answer)
+    with pytest.raises(TemporaryFailure, match="not loaded the model yet"):
+        connection.version()
+    loading.state = 30
+    assert connection.version() == "3"
+    connection.close()
