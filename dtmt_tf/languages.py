@@ -93,7 +93,7 @@ def scripts(code: str) -> frozenset[str]:
         (
             likely[key]
             for key in (code.replace("-", "_"), parts[0].lower(), base_language(code))
-            if key in likely
+            if key in likely and base_language(code) not in ANY_LANGUAGE
         ),
         "",
     )

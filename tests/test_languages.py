@@ -61,6 +61,11 @@ def test_four_digits_are_a_variant_and_no_script():
     assert scripts("de-1996") == {"LATIN"} and scripts("sr-Cyrl-1996") == {"CYRILLIC"}
 
 
+def test_a_language_that_is_not_known_has_no_script_unless_it_names_one():
+    assert scripts("und") == scripts("mul") == frozenset()
+    assert scripts("und-Cyrl") == {"CYRILLIC"}
+
+
 def test_scripts_are_those_that_letters_have():
     letters = {script(chr(code)) for code in range(sys.maxunicode + 1)} - {""}
     likely = get_global("likely_subtags")

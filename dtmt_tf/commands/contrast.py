@@ -142,9 +142,10 @@ def _check(args: argparse.Namespace) -> None:
         for first, second in itertools.combinations(named, 2):
             if lines.same_file(first, second):
                 raise UserError(f"{second} is named twice.")
+    from dtmt_tf.translator.places import find_model
+
     for folder in args.saved_model or []:  # all are there before the first is scored
-        if not (folder / "saved_model.pb").exists():
-            raise UserError(f"{folder} holds no exported model: saved_model.pb is missing.")
+        find_model(folder)
         for option in ("task", "model", "name"):
             if getattr(args, option) is not None:
                 raise UserError(f"{folder} and --{option} both name a model. Give one of them.")

@@ -26,9 +26,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN",
                         help="names of trained runs, or their folders")  # fmt: skip
-    parser.add_argument("--task", default=common.DEFAULT_TASK, metavar="NAME",
-                        help="a task of dtmt train --list-tasks "
-                        "(default: %(default)s)")  # fmt: skip
+    parser.add_argument("--task", metavar="NAME",
+                        help="a task of dtmt train --list-tasks (default: that of the first "
+                        f"folder, or {common.DEFAULT_TASK})")  # fmt: skip
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)
     common.add_folders(parser)
@@ -40,8 +40,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     if len(set(args.runs)) < max(2, len(args.runs)):
         raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
+    beside = common.run_folder(args)
+    members = [Run.open(common.other_run(name, beside), *common.places(args)) for name in args.runs]
+    if not args.task and members[0].folder.parent != beside.parent:
+        args.task = members[0].experiment.task
     folder = common.run_folder(args)
-    members = [Run.open(common.other_run(name, folder), *common.places(args)) for name in args.runs]
     unite(members, folder)
     print(f"Ensemble of {', '.join(args.runs)}: {folder}")
     return 0

@@ -122,6 +122,7 @@ def _files(args: argparse.Namespace) -> Any:
     found: list[Any] = []
     for reference_files, files in zip(args.references, args.hypotheses, strict=True):
         references = [lines.read_text(path) for path in reference_files]
+        _check_sources(args, sources, references)
         systems = {str(path): lines.read_text(path) for path in files}
         if len(args.references) > 1:
             print(f"{chr(10) * bool(found)}{reference_files[0]}")
@@ -155,6 +156,17 @@ def _together(sets: Sequence[str], systems: Sequence[str], found: list[Any]) -> 
     }
 
 
+def _check_sources(
+    args: argparse.Namespace, sources: list[str], references: list[list[str]]
+) -> None:
+    """Raises a UserError if there are more or fewer sources than references."""
+    if sources and len(sources) != len(references[0]):
+        raise UserError(
+            f"{args.sources} has {len(sources):,} lines and the references "
+            f"{len(references[0]):,}. Line n of one should be the source of line n of the other."
+        )
+
+
 def _write_page(
     args: argparse.Namespace,
     scores: Any,
@@ -166,11 +178,6 @@ def _write_page(
     from dtmt_tf.evaluation import comparison_page
     from dtmt_tf.files import write_atomically
 
-    if sources and len(sources) != len(references[0]):
-        raise UserError(
-            f"{args.sources} has {len(sources):,} lines and the references "
-            f"{len(references[0]):,}. Line n of one should be the source of line n of the other."
-        )
     shared = os.path.commonpath([Path(name).absolute().parent for name in systems])
     short = [os.path.relpath(name, shared) for name in systems]
     facts = comparison_page.Compared(

@@ -57,7 +57,7 @@ class BatchPlan:
         sentences: int = 0,
     ) -> None:
         self.max_length = max_length
-        bounds = bucket_bounds(max_length)
+        self.bounds = bounds = bucket_bounds(max_length)
         self.buckets = np.searchsorted(bounds, lengths).astype(np.int8)
         self.sizes = [
             (sentences or max(1, max_tokens // bound)) * micro_batches for bound in bounds

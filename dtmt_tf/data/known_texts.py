@@ -31,18 +31,20 @@ class KnownTexts:
         Raises:
             UserError: If the file is missing or damaged.
         """
-        path = path.resolve()
+        key = str(path.resolve())
+        if path.is_symlink():  # its own name says how it is packed
+            key += path.suffix
         with locked(self.memory.with_suffix(".lock")):
             known = self._remembered()
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
             try:
-                if known[str(path)]["state"] == state:
-                    return FileFacts(**known[str(path)]["text"])
+                if known[key]["state"] == state:
+                    return FileFacts(**known[key]["text"])
             except (KeyError, TypeError):  # not there, or not ours
                 pass
             facts = facts_of(path)
-            known[str(path)] = {"state": state, "text": dataclasses.asdict(facts)}
+            known[key] = {"state": state, "text": dataclasses.asdict(facts)}
             write_atomically(self.memory, json.dumps(known, indent=1).encode())
             return facts
 

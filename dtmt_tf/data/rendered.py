@@ -28,7 +28,12 @@ def load(request: Request) -> PreparedText:
 
     def render() -> tuple[dict[str, Split], Facts]:
         logger.info("Rendering the corpus from Unicode CLDR")
-        pairs = cldr.render_corpus(*languages)
+        try:
+            pairs = cldr.render_corpus(*languages)
+        except (ValueError, KeyError) as error:
+            raise UserError(
+                f"CLDR does not give enough to translate between {' and '.join(languages)}: {error}"
+            ) from error
         sides = {
             split: [[line.encode() for line in side] for side in both]
             for split, both in pairs.items()

@@ -59,7 +59,7 @@ def model_card(
     origins = {key: text for key, text in experiment["origins"].items() if key != "model_name"}
     data = settings["data"]
     values = {
-        key: _without_folders(settings[section][setting])
+        key: without_folders(settings[section][setting])
         for key in origins
         for section, _, setting in [key.partition(".")]
     }
@@ -105,14 +105,16 @@ def _search(decoding: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: decoding.get(key, defaults[key]) for key in _SEARCH}
     found |= {key: decoding[key] for key in _FASTER if decoding.get(key)}
     if decoding.get("replace_unknown"):
-        found |= {key: _without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}
+        found |= {key: without_folders(decoding[key]) for key in _UNKNOWN if decoding[key]}
     return found
 
 
-def _without_folders(value: Any) -> Any:
-    """Returns a setting with absolute paths, alone or in a list, cut to their names."""
+def without_folders(value: Any) -> Any:
+    """Returns what JSON holds with absolute paths, keys too, cut to their names."""
     if isinstance(value, list):
-        return [_without_folders(item) for item in value]
+        return [without_folders(item) for item in value]
+    if isinstance(value, dict):
+        return {without_folders(key): without_folders(item) for key, item in value.items()}
     is_absolute = isinstance(value, str) and PurePath(value).is_absolute()
     return PurePath(value).name if is_absolute else value
 

@@ -18,7 +18,7 @@ from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.canary import LINES_AT_ONCE, Canary
 from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest, write_manifest
-from dtmt_tf.export.model_card import card_text, model_card
+from dtmt_tf.export.model_card import card_text, model_card, without_folders
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.versions import REFUSED, move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
@@ -97,7 +97,7 @@ def release(
         export_saved_model(endpoints, place, card, warmup)
         files = {"experiment.json": experiment, "scores.json": scores}
         for name, content in files.items():
-            text = json.dumps(content, indent=2, ensure_ascii=False)
+            text = json.dumps(without_folders(content), indent=2, ensure_ascii=False)
             (place / name).write_text(text + "\n", encoding="utf-8")
         (place / "MODEL_CARD.md").write_text(card_text(card), encoding="utf-8")
         against: list[str] = []
@@ -185,7 +185,8 @@ def _changes(last: Path | None, settings: Mapping[str, Any]) -> list[str]:
     """Lists the settings in which a version differs from the one before, if that tells its own."""
     try:
         text = (last / "experiment.json").read_text("utf-8") if last else "{}"
-        return differences(json.loads(text).get("settings", settings), settings)
+        before = json.loads(text).get("settings", settings)
+        return differences(without_folders(before), without_folders(settings))
     except (*DAMAGED, OSError):
         return []
 

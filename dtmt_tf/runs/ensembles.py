@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from dtmt_tf.languages import are_opposite
 from dtmt_tf.runs.former import forget, set_aside, settle
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 
 def unite(members: Sequence[Run], folder: Path) -> Run:
@@ -59,6 +62,8 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
         settle(united)  # a trained run may be what a `--restart` that was killed set aside
         former = _members_of(folder)
         if former != united.member_paths:
+            if former:
+                logger.warning("%s was an ensemble of %s until now.", folder, ", ".join(former))
             set_aside(united)  # with the scores of other members that had the name
             forget(united)
         united.write_settings()

@@ -77,10 +77,13 @@ class Batcher:
         held: _Task | None = None
         while first := held or self._queue.get():
             tasks, held = self._next_batch(first)
+            tasks = [task for task in tasks if not self._answer_late(task)]
+            if not tasks:
+                continue
             try:
                 answers = self._run_joined(tasks)
             except Exception as error:  # whatever it was, the requests must hear of it
-                padded = first.rows not in self._batching.sizes
+                padded = tasks[0].rows not in self._batching.sizes
                 # an export's limits are those of a batch: the rows of others may be at fault
                 alone = _is_refusal(error) and (padded or len(tasks) > 1)
                 for task in tasks:
@@ -109,6 +112,15 @@ class Batcher:
             tasks.append(task)
             rows += task.rows
         return tasks, None
+
+    def _answer_late(self, task: _Task) -> bool:
+        """Whether a request waited for too long; it is told so, and costs the others nothing."""
+        try:
+            _rest(task.deadline)
+        except ServingError as error:
+            task.answer.set_exception(error)
+            return True
+        return False
 
     def _answer_alone(self, task: _Task) -> None:
         """Answers a request by itself, without rows that are not its own."""

@@ -218,7 +218,8 @@ class CheckpointFolder:
             for name, value in arrays.items()
             if name.startswith("model/")
         }
-        optimizer = [arrays[name] for name in sorted(arrays) if name.startswith("optimizer/")]
+        places = (name for name in arrays if name.startswith("optimizer/"))
+        optimizer = [arrays[name] for name in sorted(places, key=lambda name: (len(name), name))]
         return self._checkpoint(step, weights, optimizer, meta)
 
     def describe(self, step: int) -> Checkpoint:

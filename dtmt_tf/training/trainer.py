@@ -185,7 +185,7 @@ class Trainer:
         )
 
     def rehearse(self) -> None:
-        """Makes an update of a whole batch of the longest pairs, and leaves all as it was.
+        """Makes an update of a whole batch of the most positions, and leaves all as it was.
 
         BPE-dropout, which lengthens what is stored, is left out of it. Then a fresh state is saved:
         a disk that is full says so, and there is one to go back to.
@@ -193,21 +193,25 @@ class Trainer:
         Raises:
             UserError: If memory does not suffice, naming the settings to change.
         """
-        rows = np.empty(self.plan.sizes[-1], np.int8)
+        _, length, size = max(
+            (size * bound, bound, size)
+            for size, bound in zip(self.plan.sizes, self.plan.bounds, strict=True)
+        )
+        rows = np.empty(size, np.int8)
         logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
             "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",
-            len(rows),
-            self.plan.max_length,
+            size,
+            length,
             SMALLER,
         )
         try:
             with no_more_than_there_is():
-                ids = tf.fill([len(self.update.take(rows)), self.plan.max_length], UNK_ID)
+                ids = tf.fill([len(self.update.take(rows)), length], UNK_ID)
                 self.update.rehearse(ids, ids)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
-                f"Memory does not suffice for the largest batch, {len(rows)} pairs of "
-                f"{self.plan.max_length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
+                f"Memory does not suffice for the largest batch, {size} pairs of "
+                f"{length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
             ) from error
         if not self.step and not self.checkpoints.steps():
             self.save()

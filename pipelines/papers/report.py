@@ -70,7 +70,9 @@ def _add(args: argparse.Namespace, folder: Path) -> None:
     known = records.read_record(path) if path.exists() else {}
     records.check_same(path, known, run)
     record = records.make_record(run, known.get("row", ""), known.get("series"))
-    record |= {name: known[name] for name in known if name.startswith("contrast")}  # sets elsewhere
+    # what the run's files do not tell: other sets, the weights that a row began with
+    kept = [name for name in known if name.startswith(("contrast", "begins_with"))]
+    record |= {name: known[name] for name in kept}
     write_json(path, record)
     print(f"Record: {path}")
 

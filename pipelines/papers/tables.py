@@ -225,7 +225,8 @@ def _comparison(
     return (
         ", ".join(f"{change:+.2f}" for change in changes),
         f"{statistics.fmean(changes):+.2f}", f"{p_value:.3f}",
-        "" if paper is None else f"{paper:+.2f}", _verdict(changes, p_value, paper),
+        "" if paper is None else f"{paper:+.2f}",
+        _verdict(changes, p_value, paper, len({seed for seed, _ in seeds})),
     )  # fmt: skip
 
 
@@ -236,11 +237,11 @@ def _p_value(shape: tuple[int, ...], baseline: bytes, system: bytes) -> float:
     return paired_bootstrap(*counts)
 
 
-def _verdict(changes: Sequence[float], p_value: float, paper: float | None) -> str:
-    """Returns whether the changes of the score, one for each seed, confirm the paper's."""
+def _verdict(changes: Sequence[float], p_value: float, paper: float | None, seeds: int) -> str:
+    """Returns whether changes of the score, by trainings of so many seeds, confirm the paper's."""
     if not paper:
         return ""
-    if len(changes) < 2:
+    if seeds < 2:
         return ONE_SEED
     agree = all(change * changes[0] > 0 for change in changes)
     if p_value >= SIGNIFICANT or not agree:

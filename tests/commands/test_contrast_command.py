@@ -1,6 +1,7 @@
 """`dtmt contrast`: any number of sets and models in, tables, picture and files out."""
 
 import json
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -134,6 +135,15 @@ def test_mistakes_are_told_before_anything_is_scored(models, sets, options, text
     with pytest.raises(UserError) as error:
         command([*(names.get(option, option) for option in options), str(sets[0])])
     assert text in str(error.value)
+
+
+def test_a_runs_folder_stands_for_its_newest_version(models, sets, tmp_path, capsys):
+    for version, name in (("1", "bad"), ("2", "good")):
+        shutil.copytree(models / name, tmp_path / "run" / version)
+    command([str(sets[0]), "--saved-model", str(tmp_path / "run")])
+    of_run = capsys.readouterr().out
+    command([str(sets[0]), "--saved-model", str(models / "good")])
+    assert of_run == capsys.readouterr().out.replace(str(models / "good"), str(tmp_path / "run"))
 
 
 def test_all_models_are_asked_before_the_first_is_scored(models, sets, tmp_path, capsys):

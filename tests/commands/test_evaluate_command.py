@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import dtmt_tf.evaluation
 import dtmt_tf.runs
 from dtmt_tf import startup
 from dtmt_tf.commands import evaluate
@@ -29,3 +30,15 @@ def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
 def test_files_have_no_splits():
     with pytest.raises(UserError, match="--split is for runs"):
         evaluate.command(["--references", "a.de", "--hypotheses", "b.de", "--split", "test"])
+
+
+def test_sources_of_another_length_are_told_before_anything_is_scored(monkeypatch, tmp_path):
+    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
+    monkeypatch.setattr(dtmt_tf.evaluation, "compare_systems", lambda *_: pytest.fail("it scores"))
+    places = [tmp_path / name for name in ("source", "reference", "one", "two")]
+    for path in places:
+        path.write_text("a\nb\n" if path.name != "source" else "a\n")
+    source, reference, *hypotheses = map(str, places)
+    files = ["--references", reference, "--hypotheses", *hypotheses, "--sources", source]
+    with pytest.raises(UserError, match="source has 1 lines and the references 2. Line n of one"):
+        evaluate.command([*files, "--page", str(tmp_path / "page.html")])

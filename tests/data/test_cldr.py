@@ -262,6 +262,14 @@ def test_one_value_in_fifty_is_held_out_for_each_set():
     assert 150 < splits.count("validation") < 250
 
 
+@pytest.mark.parametrize("language", ["zh", "ja", "ko", "fr", "he"])
+def test_languages_with_fewer_forms_are_rendered(language):
+    sources, targets = render_corpus("en", language, {"test": 400}, seed=0)["test"]
+    assert len({*targets}) > 200
+    million = [pair for pair in zip(sources, targets, strict=True) if "million" in pair[0]]
+    assert million and not [pair for pair in million if "million" in pair[1] and language != "fr"]
+
+
 def test_an_unknown_language_is_named():
     with pytest.raises(UserError, match="'xx'.*such as 'en' or 'de'"):
         render_corpus("en", "xx", {"test": 1}, seed=0)

@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import gzip
 import hashlib
 import lzma
@@ -236,6 +237,13 @@ def test_the_embedded_corpus_is_rendered_once(load, rendered):
 def test_the_embedded_corpus_is_of_two_languages(load, language):
     with pytest.raises(UserError, match=f"data.target_language. Received: 'en' and '{language}'"):
         load("data.corpus=cldr", f"data.target_language={language}", "data.extra_tests=")
+
+
+def test_languages_that_are_written_alike_are_told(load, monkeypatch):
+    alike = functools.partial(cldr.render_corpus, sizes={"test": 3})
+    monkeypatch.setattr(cldr, "render_corpus", alike)
+    with pytest.raises(UserError, match="between en and en-US: .*more pairs than there are"):
+        load("data.corpus=cldr", "data.target_language=en-US", "data.extra_tests=")
 
 
 def test_it_is_rendered_anew_when_babel_has_changed(load, rendered, monkeypatch):

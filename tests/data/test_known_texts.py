@@ -40,6 +40,19 @@ def test_a_text_is_known_by_what_is_in_it_unpacked(tmp_path, content, lines, suf
     assert facts_of(path) == FileFacts(hashlib.sha256(content).hexdigest(), lines)
 
 
+def test_a_links_own_name_says_how_its_text_is_packed(tmp_path, known):
+    (tmp_path / "5e3d").write_bytes(gzip.compress(TEXT))
+    link, plain = tmp_path / "a.gz", tmp_path / "a"
+    link.symlink_to("5e3d")
+    plain.symlink_to("5e3d")
+    assert known(link) == known(link) == facts_of(link)
+    assert known.read == ["a.gz"]
+    with pytest.raises(UserError, match="packed by gzip"):
+        known(plain)
+    (tmp_path / "5e3d").write_bytes(gzip.compress(b"other\nlines\n"))
+    assert known(link) == facts_of(link) and known.read == ["a.gz", "a", "a.gz"]
+
+
 def test_a_file_is_read_again_only_when_it_has_changed(tmp_path, known):
     first, second = tmp_path / "a.de", tmp_path / "b.de.gz"
     first.write_bytes(TEXT)

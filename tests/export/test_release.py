@@ -1,5 +1,6 @@
 """A version is published whole, tried, once, or not at all."""
 
+import json
 import logging
 import os
 import shutil
@@ -171,6 +172,20 @@ def test_a_version_tells_which_settings_differ_from_the_one_before(
     assert f"differ from those of {tmp_path / '2'}:\n  decoding.beam_size: 4 -> 3" in caplog.text
     (tmp_path / "3" / "experiment.json").write_text("[]")
     assert published(endpoints, tmp_path).name == "4"  # a damaged one tells nothing
+
+
+def test_a_version_tells_nobody_where_its_texts_lie(endpoints, tmp_path, quick, caplog):
+    caplog.set_level(logging.INFO)
+    mine = experiment_of("data.train_source=/home/me/a.en,b.en") | {
+        "texts": {"/home/me/a.en": "5e"}
+    }
+    version = published(endpoints, tmp_path, experiment=mine)
+    found = json.loads((version / "experiment.json").read_text())
+    assert found["settings"]["data"]["train_source"] == ["a.en", "b.en"]
+    assert found["texts"] == {"a.en": "5e"}
+    assert not [path for path in version.iterdir() if b"/home/me" in path.read_bytes()]
+    published(make(2), tmp_path, experiment=mine)
+    assert "Settings that differ" not in caplog.text
 
 
 def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):

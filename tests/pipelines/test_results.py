@@ -287,7 +287,9 @@ def test_a_comparison_takes_the_seeds_that_both_have():
     ids=str,
 )
 def test_verdicts(changes, p_value, paper, verdict):
-    assert tables._verdict(changes, p_value, paper) == verdict
+    assert tables._verdict(changes, p_value, paper, len(changes)) == verdict
+    if len(changes) == 2 and paper:
+        assert tables._verdict(changes, p_value, paper, 1) == "not judged by one seed"
 
 
 def test_parts_without_a_test_are_compared_on_validation():

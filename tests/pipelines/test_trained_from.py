@@ -6,7 +6,8 @@ import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import write_json
-from pipelines.papers import jobs, records, reproduce, tables
+from dtmt_tf.runs import Run
+from pipelines.papers import jobs, records, report, reproduce, tables
 from pipelines.papers.dtmt import TABLES
 from tests.pipelines.test_results import cells, record
 from tests.pipelines.test_rows import arguments
@@ -38,6 +39,21 @@ def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
     )
     with pytest.raises(UserError, match=r"is another training than that of .*--records"):
         jobs.beginning(args, 1)
+
+
+def test_a_row_that_is_added_again_keeps_the_weights_that_it_began_with(tmp_path, monkeypatch):
+    known = record("gru0") | {"begins_with": "d3c74b43", "contrast": {"x": 1}, "minutes": 5}
+    place = tmp_path / "toy-gru0.json"
+    write_json(place, known)
+    run = argparse.Namespace(experiment=argparse.Namespace(task="toy"))
+    monkeypatch.setattr(Run, "open", lambda *_: run)
+    monkeypatch.setattr(records, "check_same", lambda *_: None)
+    monkeypatch.setattr(records, "make_record", lambda _, row, series: {"row": row, "minutes": 6})
+    args = arguments(records=tmp_path, output_dir=tmp_path, data_dir=None)
+    report._add(args, tmp_path / "gru0")
+    added = records.read_record(place)
+    assert (added["row"], added["minutes"], added["contrast"]) == ("gru0", 6, {"x": 1})
+    assert records.trained_from(added | {"seed": 2}) == (2, "d3c74b43")
 
 
 def test_two_changed_series_of_one_budget_are_two_tables():

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from dtmt_tf import startup
+from dtmt_tf.commands import ensemble
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import with_overrides
 from dtmt_tf.runs import Run, unite
@@ -65,3 +67,20 @@ def test_text_is_cut_as_the_member_of_the_shortest_was_trained(pair, tmp_path):
         opened = Run.open(united.folder, None, tmp_path / "cache")
         assert opened.experiment.data.max_length == 7, name
     assert members[0].experiment.data.max_length > 7
+
+
+def test_folders_of_runs_are_united_beside_them(folder, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Run, "finished", lambda run: True)
+    monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
+    monkeypatch.setattr(Run, "samples", lambda run: [])
+    named = [str(shutil.copytree(folder / "older", tmp_path / "custom" / each)) for each in "abc"]
+    assert ensemble.command([*named[:2], "--output-dir", str(tmp_path)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["custom"]
+    of = tmp_path / "custom" / "ensemble"
+    assert Run.open(of, None, tmp_path / "cache").member_paths == ["a", "b"]
+    assert "was an ensemble" not in caplog.text
+    assert ensemble.command([*named[1:], "--output-dir", str(tmp_path)]) == 0
+    assert f"{of} was an ensemble of a, b until now" in caplog.text
+    there = ["--task", "cldr_ende", "--name", "both", "--output-dir", str(tmp_path)]
+    assert ensemble.command([*named[:2], *there]) == 0
+    assert (tmp_path / "cldr_ende" / "both").is_dir()

@@ -1,6 +1,8 @@
 """Requests that the server joins get what each gets alone."""
 
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -160,6 +162,30 @@ def test_what_is_refused_for_rows_of_others_runs_alone(texts):
         answers = list(pool.map(ask, texts))
     alone = [[text] if len(text) <= 3 else "too much (export.max_tokens)" for text in texts]
     assert (answers, sizes) == (alone, [4, *[1] * len(texts)])
+
+
+def test_a_request_that_waited_too_long_is_not_computed_with_others():
+    begun, go_on, asked = threading.Event(), threading.Event(), []
+
+    def run(inputs, seconds):
+        asked.append(inputs["text"].tolist())
+        begun.set()
+        assert go_on.wait(1800)
+        return inputs
+
+    batcher = Batcher(run, Batching([4], 0.1))
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(batcher, {"text": np.array(["a"], object)}, 1800)
+        assert begun.wait(1800)
+        late = pool.submit(batcher, {"text": np.array(["late"], object)}, 0.01)
+        time.sleep(0.05)
+        last = pool.submit(batcher, {"text": np.array(["b"], object)}, 1800)
+        go_on.set()
+        with pytest.raises(ServingError, match="waited for too long") as caught:
+            late.result(1800)
+        assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert [each.result(1800)["text"].tolist() for each in (first, last)] == [["a"], ["b"]]
+    assert asked == [["a"] * 4, ["b"] * 4]
 
 
 def test_what_fails_otherwise_runs_once():

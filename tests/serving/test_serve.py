@@ -64,6 +64,7 @@ def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(runs, 
     ("arguments", "words"),
     [
         (["{runs}/task/new"], "holds no exported model"),
+        (["{runs}/task/demo/2"], r"demo/2 is a version. Name the folder that .*: .*demo$"),
         (["a={runs}/task/demo", "a={runs}/task/other"], "Two models are called a"),
         (["--models-config", "--output-dir", "{runs}/task/new"], "holds no exported run"),
         (["--models-config", "--output-dir", "{runs}/task/new", "{runs}/task/demo"], "outside"),

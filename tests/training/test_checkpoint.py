@@ -25,6 +25,13 @@ def checkpoint(step, bleus=(), value=0.0):
     return Checkpoint(step, weights, optimizer, history, {"model": {"units": 8}}, 2.5, 70)
 
 
+def test_more_than_ten_thousand_arrays_of_the_optimiser_keep_their_order(tmp_path):
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    many = [np.array(k, "int32") for k in range(10_003)]
+    folder.save(dataclasses.replace(checkpoint(10), optimizer=many))
+    assert [int(array) for array in folder.load(10).optimizer] == list(range(10_003))
+
+
 def test_what_is_saved_is_loaded(tmp_path):
     folder = CheckpointFolder(tmp_path, 3, 3)
     saved = checkpoint(10, [1.5], 0.25)

@@ -373,6 +373,20 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
         trainer.rehearse()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "rehearsed"),
+    [([3, 1, 1], (1, 32)), ([8, 6, 2], (6, 16)), ([5, 2, 1], (5, 8)), ([4, 2, 1], (1, 32))],
+    ids=str,
+)
+def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, sizes, rehearsed):
+    trainer = make_trainer(tmp_path)
+    trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32], sizes
+    shapes = []
+    monkeypatch.setattr(trainer.update, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape)))
+    trainer.rehearse()
+    assert shapes == [rehearsed]
+
+
 def test_changes_that_are_allowed_are_accepted(after_one, tmp_path):
     after_one(tmp_path)
     changed = dataclasses.replace(TRAINING, max_steps=2, clip_norm=1.0)

@@ -116,6 +116,8 @@ class Renderer:
 
     def compact(self, value: Decimal, length: UnitLength) -> str:
         """A number of a million or more in words, rounded to one decimal place."""
+        if length not in self.locale.compact_decimal_formats:  # Chinese has one
+            length = "short"
         return numbers.format_compact_decimal(
             value, format_type=length, locale=self.locale, fraction_digits=1
         )
