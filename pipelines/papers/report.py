@@ -15,6 +15,7 @@ from dtmt_tf.evaluation import write_json
 from dtmt_tf.files import write_atomically
 from pipelines.benchmark import speed
 from pipelines.papers import PAPERS, figures, pictures, probes, records, recurrence, tables
+from pipelines.papers.paper import Paper
 from pipelines.papers.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,6 +165,21 @@ def _document_of(path: Path) -> str:
     text = path.read_text("utf-8") if path.exists() else ""
     there = [paper.document for paper in PAPERS.values() if f"<!-- {paper.name} " in text]
     return there[0] if there else REPORT.name
+
+
+def page_of(path: Path, paper: Paper) -> Path:
+    """Returns the page that a paper's tables come to be in, where a report is asked for.
+
+    Raises:
+        UserError: If it is a copy of another page.
+    """
+    if path.resolve() == REPORT:
+        return ROOT / paper.document
+    if path.exists() and f"<!-- {paper.name} " not in path.read_text("utf-8"):
+        raise UserError(
+            f"{path} has no place for tables of {paper.name}. Make it a copy of {paper.document}."
+        )
+    return path
 
 
 def others(

@@ -57,6 +57,9 @@ def command() -> int:
     if len(tables) > 1 and (args.rows or args.begin_with):
         each = "; ".join(f"{', '.join(names)} of {task}" for task, names in tables.items())
         raise UserError(f"--rows and --begin-with go with tables of one task. Asked for: {each}.")
+    asked = (paper.figures[name] for name in args.figure if name in paper.figures)
+    if args.contrast and not any(figure.contrast for figure in asked):
+        raise UserError("--contrast goes with --figure 5 of deep_architectures, which shows them.")
     for task in tables:
         paper.trained_with(task, args.recipe)  # what is not there is told before hours of work
     drawn_of = args.task or paper.task  # figures
@@ -109,6 +112,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
         return 0
     for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):
         beginning(args, seed)
+    page = report.page_of(args.report, paper)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
@@ -142,7 +146,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
             paper, records.read_records(args.records), args.output_dir
         ):
             print(f"Figure: {path}")
-    print(f"Tables: {args.report}")
+    print(f"Tables: {page}")
     return 0
 
 
@@ -167,8 +171,9 @@ def _parser() -> Parser:
     parser = Parser(
         "python pipelines/reproduce.py",
         "Run the rows of tables and figures of a paper, each with the same number of updates, "
-        "score them, and rewrite the tables of RESULTS.md. Rows that have a record are not run "
-        "again: --records names another place, --report a copy of RESULTS.md.",
+        "score them, and rewrite the tables of the paper's page, RESULTS.md or FAMILY.md. Rows "
+        "that have a record are not run again: --records names another place, --report a copy of "
+        "that page.",
         "python pipelines/reproduce.py dtmt --table 3 6 --plan",
         "python pipelines/reproduce.py dtmt --table 3 --rows gru0 lgru0 --seeds 1 2 \\",
         "    --max-steps 1650 --records mine --report mine.md",

@@ -156,6 +156,8 @@ AT_3 = {
 }
 DEEPER = 0.63  # DTMT#4 over DTMT#1 in the paper, Table 3
 OVER = {1: 1.46, 4: 2.09}  # DTMT#1 and DTMT#4 over the Transformer in the paper, Table 1
+OVER_SHALLOW = {1: 2.84, 4: 3.47}  # over ShallowRNMT, Table 1; the Transformer is 1.38 over it
+SHALLOW_RNMT = "ShallowRNMT", _seeds("gru0-a2a2bc3b")
 TRANSFORMER = "Transformer, searched", _seeds("recurrence-base-0ed807e4")
 TWICE = "Transformer, searched, twice the updates", _seeds("recurrence-base-from_base-0ed807e4")
 SHALLOW = "Miceli Barone et al., shallow", _seeds("deep-baseline-7b528243")
@@ -170,6 +172,10 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
     Pair(CASED, AT_3[4], AT_3[8]),
+    Pair(CASED, SHALLOW_RNMT, AT_0[1], OVER_SHALLOW[1]),
+    Pair(CASED, SHALLOW_RNMT, AT_0[4], OVER_SHALLOW[4]),
+    Pair(CASED, SHALLOW_RNMT, AT_3[4], OVER_SHALLOW[4]),
+    Pair(CASED, TRANSFORMER, SHALLOW_RNMT, -1.38),
     Pair(CASED, TRANSFORMER, AT_0[1], OVER[1]),
     Pair(CASED, TRANSFORMER, AT_1, OVER[1]),
     Pair(CASED, TRANSFORMER, AT_0[4], OVER[4]),

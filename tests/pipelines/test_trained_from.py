@@ -75,10 +75,15 @@ def test_contrasts_are_asked_of_the_rows_that_show_them():
     [
         ("dtmt --table 3 2 --recipe short", "no recipe 'short' of wmt14_ende"),
         ("dtmt --table 3 --precision float32 --set training.precision=bfloat16", "beside --prec"),
+        ("lau --table 1 --contrast {page}", "--contrast goes with --figure 5 of deep_architec"),
+        ("lau --table 1 --records {page.parent}/none --report {page}", "a copy of FAMILY.md"),
     ],
 )
-def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, words, told):
-    monkeypatch.setattr("sys.argv", ["reproduce.py", *words.split()])
+def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, tmp_path, words, told):
+    page = tmp_path / "copy.tsv"  # of another paper's page
+    page.write_text("<!-- dtmt table 1 -->\n<!-- end -->\n")
+    monkeypatch.setattr(reproduce, "read_set", lambda _: [])
+    monkeypatch.setattr("sys.argv", ["reproduce.py", *words.format(page=page).split()])
     monkeypatch.setattr(reproduce, "_in_process", lambda _: pytest.fail("a row began"))
     with pytest.raises(UserError, match=told):
         reproduce.command()
