@@ -72,7 +72,7 @@ def test_text_is_cut_as_the_member_of_the_shortest_was_trained(pair, tmp_path):
 def test_folders_of_runs_are_united_beside_them(folder, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(Run, "finished", lambda run: True)
     monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
-    monkeypatch.setattr(Run, "samples", lambda run: [])
+    monkeypatch.chdir(folder.parent)  # where the run's text lies
     named = [str(shutil.copytree(folder / "older", tmp_path / "custom" / each)) for each in "abc"]
     assert ensemble.command([*named[:2], "--output-dir", str(tmp_path)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["custom"]
