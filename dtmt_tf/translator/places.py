@@ -36,7 +36,7 @@ def latest_version(folder: Path) -> Path:
         UserError: If there is none; the message lists the models that there are nearby.
     """
     versions = live_versions(folder)
-    if (folder / MODEL).exists():
+    if not versions and (folder / MODEL).exists():
         raise UserError(f"{folder} is a version. Name the folder that holds it: {folder.parent}")
     if not versions:
         begun = (folder / "train" / "experiment.json").exists()

@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import gzip
 import hashlib
 import lzma
@@ -9,52 +8,14 @@ import pytest
 import tensorflow_datasets as tfds
 
 from dtmt_tf.config import DataConfig, RemoteFile, Task, TrainingConfig
-from dtmt_tf.data import cldr, known_texts, own_files, parallel_text
+from dtmt_tf.data import known_texts, own_files, parallel_text
 from dtmt_tf.data.check import Finding
-from dtmt_tf.data.corpus import SOURCES, load_corpus
+from dtmt_tf.data.corpus import SOURCES
 from dtmt_tf.data.lines import byte_lines, facts_of
 from dtmt_tf.data.own_files import check_names, named_files
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import resolve
 from dtmt_tf.settings import about
-from tests.toy_experiment import ToyConfig
-
-FILES = {
-    "a.en": "one\ntwo\n",
-    "a.de": "eins\nzwei\n",
-    "b.en": "three\nfour\nfive\n",
-    "b.de": "drei\nvier\nfünf\n",
-    "c.en": "six\n",
-    "c.de": "sechs\n",
-    "tests/news.en": "ten\neleven\n",
-    "tests/news.de": "zehn\nelf\n",
-}
-SETTINGS = [
-    "data.source_language=en",
-    "data.target_language=de",
-    "data.train_source=b.en,a.en",
-    "data.train_target=b.de,a.de",
-    "data.validation_source=c.en",
-    "data.validation_target=c.de",
-    "data.extra_tests=tests/news",
-]
-SIDES = "source", "target"
-TASK = Task("toy", "Nothing", "toy8", DataConfig(), TrainingConfig(), unavailable="Ask the owner.")
-
-
-@pytest.fixture
-def load(tmp_path):
-    """Loads a corpus from files below a data directory; settings come after `SETTINGS`."""
-    (tmp_path / "tests").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-
-    def read(*settings, task=TASK):
-        experiment, _ = resolve(task, "toy8", ToyConfig(), [*SETTINGS, *settings])
-        return load_corpus(experiment.data, task, tmp_path, tmp_path / "cache")
-
-    read.folder = tmp_path
-    return read
+from tests.data.conftest import FILES
 
 
 def lines(corpus):
@@ -205,60 +166,6 @@ def test_languages_need_no_names(load):
     assert corpus.lines("validation") == (["six"], ["sechs"])
     same = load("data.target_language=en", "data.extra_tests=")
     assert same.lines("validation") == (["six"], ["sechs"])
-
-
-@pytest.fixture
-def rendered(monkeypatch):
-    """Five pairs in place of 106,000; `rendered` counts how often they were made."""
-    calls = []
-
-    def render(source, target):
-        calls.append((source, target))
-        numbers = {"train": (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])}
-        return numbers | {"validation": (["4.5"], ["4,5"]), "test": (["5.5"], ["5,5"])}
-
-    monkeypatch.setattr(cldr, "render_corpus", render)
-    return calls
-
-
-def test_the_embedded_corpus_is_rendered_once(load, rendered):
-    files = [f"data.{part}_{side}=" for part in ("train", "validation") for side in SIDES]
-    for _ in range(2):
-        corpus = load("data.corpus=cldr", "data.extra_tests=", *files)
-        assert corpus.sizes == {"train": 3, "validation": 1, "test": 1}
-        assert corpus.lines("train") == (["1.5", "2.5", "3.5"], ["1,5", "2,5", "3,5"])
-        assert corpus.lines("test") == (["5.5"], ["5,5"])
-    assert rendered == [("en", "de")]
-    load("data.corpus=cldr", "data.extra_tests=", "data.reverse=true", *files)
-    assert rendered == [("en", "de"), ("de", "en")]
-
-
-@pytest.mark.parametrize("language", ["", "en"])
-def test_the_embedded_corpus_is_of_two_languages(load, language):
-    with pytest.raises(UserError, match=f"data.target_language. Received: 'en' and '{language}'"):
-        load("data.corpus=cldr", f"data.target_language={language}", "data.extra_tests=")
-
-
-def test_languages_that_are_written_alike_are_told(load, monkeypatch):
-    alike = functools.partial(cldr.render_corpus, sizes={"test": 3})
-    monkeypatch.setattr(cldr, "render_corpus", alike)
-    with pytest.raises(UserError, match="between en and en-US: .*more pairs than there are"):
-        load("data.corpus=cldr", "data.target_language=en-US", "data.extra_tests=")
-
-
-def test_it_is_rendered_anew_when_babel_has_changed(load, rendered, monkeypatch):
-    load("data.corpus=cldr")
-    monkeypatch.setattr("dtmt_tf.data.rendered.metadata.version", lambda name: f"{name} 99")
-    load("data.corpus=cldr")
-    assert len(rendered) == 2
-
-
-def test_files_take_the_place_of_rendered_parts(load, rendered):
-    files = [f"data.train_{side}=" for side in SIDES]
-    corpus = load("data.corpus=cldr", *files)
-    assert corpus.sizes == {"train": 3, "validation": 1, "test": 1, "news": 2}
-    assert corpus.lines("validation") == (["six"], ["sechs"])
-    assert corpus.lines("train")[0] == ["1.5", "2.5", "3.5"]
 
 
 def test_reverse_reads_what_swapped_files_give(load):
