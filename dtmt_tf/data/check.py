@@ -14,6 +14,7 @@ from dtmt_tf.data.alignment import Alignment
 from dtmt_tf.data.filters import SHORT
 from dtmt_tf.data.lines import MARK, ended_lines, without_end
 from dtmt_tf.errors import UserError
+from dtmt_tf.text import is_blank
 
 Severity = Literal["fatal", "warning"]
 
@@ -160,7 +161,7 @@ class _Side:
             )
         elif _CONTROL.search(line):
             self.note("control character", "warning", "control character")
-        if not text or text.isspace():
+        if is_blank(text):
             self.note("blank line", "warning", "blank line")
             return None
         return text

@@ -21,6 +21,7 @@ from dtmt_tf.data.parallel_text import Facts, PreparedText, Split, fingerprint, 
 from dtmt_tf.data.request import DATASETS, Request
 from dtmt_tf.errors import UserError, hint
 from dtmt_tf.files import check_name, no_file
+from dtmt_tf.text import is_blank
 
 Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
 
@@ -227,7 +228,7 @@ def _divided(train: Split, held_out: int) -> dict[str, Split]:
     last = {
         number * held_out // train.size: number
         for number, pair in enumerate(train.read())
-        if all(side.decode().strip() for side in pair)
+        if not any(is_blank(side.decode()) for side in pair)
     }
     in_validation = np.zeros(train.size, np.bool_)
     in_validation[[*last.values()]] = True

@@ -27,7 +27,7 @@ from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import clear_leftovers, write_atomically
 from dtmt_tf.folders import locked
 from dtmt_tf.terminal import line_bar
-from dtmt_tf.text import Vocabulary
+from dtmt_tf.text import Vocabulary, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Preparation:
         first = shard * PAIRS_PER_SHARD
         pairs = iter(self.corpus.stream(TRAIN, first, min(first + PAIRS_PER_SHARD, self.num_pairs)))
         while block := list(islice(pairs, PAIRS_AT_ONCE)):
-            block = [pair for pair in block if all(text.strip() for text in pair)]
+            block = [pair for pair in block if not any(map(is_blank, pair))]
             sides = [
                 encode([pair[side] for pair in block]) for side, encode in enumerate(self.encoders)
             ]

@@ -1,7 +1,7 @@
 """Strings to ids and back."""
 
 from dtmt_tf.text.parts import joiner
-from dtmt_tf.text.reading import ANY_BLANK
+from dtmt_tf.text.reading import ANY_BLANK, is_blank
 from dtmt_tf.text.subword import UNKNOWN, Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
 
@@ -11,6 +11,7 @@ __all__ = [
     "Subwords",
     "TooFewSubwords",
     "Vocabulary",
+    "is_blank",
     "joiner",
     "train_subwords",
 ]

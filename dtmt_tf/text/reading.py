@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
@@ -25,6 +26,12 @@ _HIDDEN = [
     for k in range(first, last + 1)
 ]
 _JOINERS = "\u200c\u200d"  # they change the letters beside them, in Persian and Indic scripts
+_NOTHING = re.compile(f"[{re.escape(''.join([*_BLANKS, *_HIDDEN, *_JOINERS]))}]*")
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: it is empty, or of blanks and hidden characters alone."""
+    return _NOTHING.fullmatch(text) is not None
 
 
 class Reader:

@@ -71,7 +71,9 @@ def _parser() -> Parser:
 
 
 def published_bleu(found: Iterable[Record], experiment: Experiment, batches: int) -> list[float]:
-    """Returns the BLEU of one record of each seed that has these settings; not of ensembles.
+    """Returns the BLEU of one record of each seed with these settings; not of ensembles.
+
+    Nor of runs that began with the weights of others.
 
     Args:
         found: All records.
@@ -83,6 +85,7 @@ def published_bleu(found: Iterable[Record], experiment: Experiment, batches: int
         record["seed"]: record["scores"][record["part"]]["bleu"]
         for record in found
         if (record["settings_hash"], record["batches_an_update"], record["members"]) == wanted
+        and not record.get("init_from")
     }
     return list(by_seed.values())
 

@@ -133,6 +133,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         "changed_settings": {
             key: value for key, value in settings(experiment).items() if value != task_settings[key]
         },
+        "init_from": settled.get("init_from", {}).get("run", ""),
         "parameters": scores[parts[0]]["parameters"],
         "updates": updates,
         "batches_an_update": slices,

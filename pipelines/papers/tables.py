@@ -53,6 +53,7 @@ def runs_table(found: Sequence[Record]) -> str:
         lambda record: (
             *(record["task"], record["direction"], record["model"], record["settings_hash"]),
             *(record["batches_an_update"], tuple(record["members"]), records.corpus(record)),
+            record.get("init_from", ""),
         ),
     )
     splits = _splits(record for group in groups.values() for record in group)
@@ -63,9 +64,11 @@ def runs_table(found: Sequence[Record]) -> str:
     for (task, direction, model, *_), group in groups.items():
         runs = sorted(group, key=lambda record: (record["seed"], record["name"]))
         members = runs[0]["members"]
+        began = f", which began with {other}" if (other := runs[0].get("init_from")) else ""
         by_seed = {run["seed"]: run for run in runs}  # a seed that ran twice counts once
         lines.append((
-            task, direction, ", ".join(run["name"] for run in runs), " + ".join(members) or model,
+            task, direction, ", ".join(run["name"] for run in runs) + began,
+            " + ".join(members) or model,
             f"{runs[0]['parameters']:,}",
             "" if members else ", ".join(str(run["seed"]) for run in runs),
             _range((run["updates"] for run in runs), "{:,}"),

@@ -69,7 +69,7 @@ def test_a_single_split_can_be_checked(check, split):
             Finding("carriage return", "warning", "train.en", 2, 2, r"ends in \r\n, read as \n"),
         ),
         (
-            (b"one\ntwo\n\n", "eins\n \u00a0\ndrei\n".encode()),
+            ("one\ntwo\n\u200b\n".encode(), "eins\n \u00a0\ndrei\n".encode()),
             Finding("blank line", "warning", "train.de", 2, 1, "blank line"),
         ),
         (

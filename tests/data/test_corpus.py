@@ -260,7 +260,7 @@ def held_out_of(load, sources, targets, count, *settings):
 
 
 def test_pairs_with_a_blank_side_are_not_held_out(load):
-    sources, targets = list("abcdefghij"), list("ABCDE") + ["", "G", "H", "I", " \u3000"]
+    sources, targets = list("abcdefghij"), list("ABCDE") + ["\u200e", "G", "H", "I", " \u3000"]
     corpus = held_out_of(load, sources, targets, 1)
     assert lines(corpus)["validation"] == (["i"], ["I"])
     assert corpus.lines("train")[0] == list("abcdefghj")

@@ -97,10 +97,10 @@ def test_text_of_any_letters_comes_back(tmp_path):
 
 
 def test_pairs_with_a_blank_side_are_left_out(tmp_path):
-    source, target = ["a", "", "b", " \t", "c"], ["a", "a", " ", "b", "d"]
+    source, target = ["a", "", "b", " \t", "\u200b\ufeff", "c"], ["a", "a", " ", "b", "d", "d"]
     made = make_shards(tmp_path, source, target)
     assert pairs_of(made) == [(ids("a"), ids("aa")), (ids("c"), ids("dd"))]
-    assert made.num_pairs == 5
+    assert made.num_pairs == 6
 
 
 def test_a_shard_of_blank_pairs_is_empty(tmp_path):

@@ -20,7 +20,7 @@ from dtmt_tf import startup
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.runs import Run, Session, session
 from dtmt_tf.training import Trainer, make_strategy, summaries
-from pipelines.papers import PAPERS, reproduce
+from pipelines.papers import PAPERS, records, reproduce
 from pipelines.papers.paper import Row
 from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, picture
 from tests.training.toy_trainer import graphless
@@ -290,6 +290,8 @@ def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkey
     assert (outcome.exit_code, outcome.step) == (0, UPDATES)
     assert json.loads(path.read_text())["machine"] == elsewhere
     assert json.loads(path.read_text())["settings"] == settled["settings"]
+    path.write_text(json.dumps(settled | {"init_from": {"run": "custom/base"}}))
+    assert records.make_record(Run.open(folder, None, tmp_path))["init_from"] == "custom/base"
 
 
 def test_a_report_without_a_place_for_tables_is_found_before_training(shop, here, tmp_path):

@@ -134,6 +134,7 @@ def test_records_of_other_settings_tasks_and_architectures_do_not_count():
     found = [record(settings("training.seed=2"), 40.0), *(record(other, 90.0) for other in others)]
     found.append(record(wanted, 90.0) | {"members": ["a", "b"]})
     found.append(record(wanted, 90.0) | {"batches_an_update": 2})
+    found.append(record(wanted, 90.0) | {"init_from": "custom/a"})
     assert quality.published_bleu(found, wanted, 1) == [40.0]
     assert quality.published_bleu([*found, record(wanted, 38.0)], wanted, 1) == [40.0, 38.0]
     assert quality.published_bleu([*found, found[0]], wanted, 1) == [40.0]  # of the same seed

@@ -165,6 +165,7 @@ def test_a_seed_that_ran_twice_counts_once_in_the_mean():
         {"settings_hash": "d"},
         {"batches_an_update": 2},
         {"members": ["a", "b"]},
+        {"init_from": "custom/a"},
     ],
     ids=str,
 )

@@ -24,6 +24,12 @@ def test_rows_on_top_of_other_weights_are_not_compared():
         records.by_row([before[0], *before])
 
 
+def test_a_run_that_began_with_another_ones_weights_says_so():
+    text = tables.runs_table([record(), record(seed=2, init_from="custom/a")])
+    assert text.count("began with") == 1
+    assert cells(text, "custom", "en-de", "run2, which began with custom/a")
+
+
 def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
     args = arguments(records=tmp_path / "records", output_dir=tmp_path, begin_with="gru0")
     job = jobs.make_job(argparse.Namespace(**{**vars(args), "begin_with": ""}), "gru0", 1)
