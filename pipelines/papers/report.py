@@ -29,13 +29,16 @@ def command() -> int:
         raise UserError("Name the folder of a run, such as saved_models/multi30k_ende/dtmt_tied.")
     if args.action == "attention" and len(args.runs) > 1:
         raise UserError(f"attention takes one run. Leave out {args.runs[1]}.")
+    if args.text and args.action != "attention":
+        raise UserError("--text goes with attention.")
+    _check_places(args.report, args.records)
     if args.action:
         startup.start_tensorflow()
     if args.action == "add":
         for folder in args.runs:
             _add(args, folder)
     if args.action == "attention":
-        pictures.attend(args.runs[0], args.text)
+        pictures.attend(args.runs[0], args.text or pictures.TEXT)
     rewrite(args.report, args.records)
     print(f"Tables: {args.report}")
     return 0
@@ -55,8 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("action", nargs="?", choices=["add", "attention"], help="what to do before")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders of trained runs")
-    parser.add_argument("--text", default=pictures.TEXT,
-                        help="what attention translates (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--text", help=f"what attention translates (default: {pictures.TEXT})")
     folders = parser.add_argument_group("where")
     common.add_folders(folders)
     add_files(folders)
@@ -96,11 +98,7 @@ def rewrite(path: Path, folder: Path) -> None:
         UserError: If a file is not there or lacks a marker, or the repository's own would lose its
             results for those of another folder.
     """
-    if path.resolve() == REPORT and folder.resolve() != records.RECORDS:
-        raise UserError(
-            f"{path.name} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
-            "such as to mine.md, and add --report mine.md."
-        )
+    _check_places(path, folder)
     found = records.read_records(folder)
     if path.resolve() == REPORT:
         speeds = records.read_speeds(folder)
@@ -116,6 +114,14 @@ def rewrite(path: Path, folder: Path) -> None:
             raise UserError(f"{document} was not found. Its tables stand between <!-- dtmt table 3 "
                             "--> and <!-- end -->; RESULTS.md is an example.")  # fmt: skip
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
+
+
+def _check_places(path: Path, folder: Path) -> None:
+    if path.resolve() == REPORT and folder.resolve() != records.RECORDS:
+        raise UserError(
+            f"{path.name} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
+            "such as to mine.md, and add --report mine.md."
+        )
 
 
 def replace(text: str, parts: Mapping[str, str]) -> str:
