@@ -198,7 +198,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
         "T-GRUs of each transition",
         (
             Scores(
-                "gates lower at first",
+                "gates lower",
                 CASED,
                 {0: SHALLOW_L_GRU[1], 1: AT_1[1]} | {n: names for n, (_, names) in AT_3.items()},
             ),
