@@ -1,4 +1,4 @@
-"""Writes the tables of RESULTS.md from the records of finished runs."""
+"""Writes the generated parts of the pages, and the pictures, from the records of finished runs."""
 
 import sys
 from pathlib import Path
