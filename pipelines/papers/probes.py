@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dtmt_tf.evaluation.probing import Probed, from_plain
@@ -24,11 +24,20 @@ Systems = Mapping[str, Mapping[str, Probed]]  # by label and task
 def read(folder: Path) -> dict[str, Systems]:
     """Returns what was found, by the name of the file in a folder of results."""
     return {
-        path.stem: {
-            label_of(Path(run).name): from_plain(tasks) for run, tasks in read_record(path).items()
-        }
+        path.stem: dict(zip(_labels(record), map(from_plain, record.values()), strict=True))
         for path in sorted(folder.glob(f"{PROBES}*.json"))
+        for record in [read_record(path)]
     }
+
+
+def _labels(runs: Iterable[str]) -> list[str]:
+    """Returns what tables call each run: its name, too, where two are of one row."""
+    names = [Path(run).name for run in runs]
+    labels = [label_of(name) for name in names]
+    return [
+        label if labels.count(label) == 1 else f"{label}, `{name}`"
+        for label, name in zip(labels, names, strict=True)
+    ]
 
 
 def label_of(run: str) -> str:

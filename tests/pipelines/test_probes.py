@@ -38,6 +38,14 @@ def test_what_was_written_is_read_by_the_names_of_the_papers_tables(found):
     assert list(systems) == ["+ BiARN, 1 layer", "mine"]
 
 
+def test_two_seeds_of_a_row_are_two_lines(tmp_path):
+    plain = probing.plain({"Tense": TENSE})
+    both = [f"runs/recurrence-biarn1-0123abcd-seed{seed}" for seed in (1, 2)]
+    write_json(tmp_path / "probing-a.json", dict.fromkeys(both, plain))
+    (systems,) = probes.read(tmp_path).values()
+    assert list(systems) == [f"+ BiARN, 1 layer, `{run.split('/')[1]}`" for run in both]
+
+
 @pytest.mark.parametrize(
     ("run", "label"),
     [
