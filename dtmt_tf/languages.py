@@ -69,6 +69,15 @@ def are_opposite(one: tuple[str, str], other: tuple[str, str]) -> bool:
     return ours == theirs[::-1] != theirs
 
 
+def are_different(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two directions differ in a language known of both; `"zh-TW"` does not from `"zh"`."""
+    return any(
+        base_language(ours) != base_language(theirs)
+        for ours, theirs in zip(one, other, strict=True)
+        if not {ours, theirs} & {*ANY_LANGUAGE}
+    )
+
+
 def has_blanks(code: str) -> bool:
     """Whether a language divides its words by blanks, as all do in Latin letters."""
     in_latin = "latn" in code.lower().replace("_", "-").split("-")

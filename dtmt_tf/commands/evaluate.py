@@ -206,8 +206,15 @@ def _splits(args: argparse.Namespace) -> Any:
         )
     if folders := [split for split in args.split if os.sep in split]:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
-    lines.check_outputs((), {"--json": args.json})
+    if ours := [text for text in args.set if text.startswith("export.")]:
+        raise UserError(
+            f"--set {ours[0]} changes what is exported; a run is scored by its checkpoint. Export "
+            "it so, and score its translations: translate.py --saved-model, then --hypotheses."
+        )
     run = common.open_run(args, args.set)
+    lines.check_outputs((), {"--json": args.json})
+    if args.json and args.json.resolve().parent == run.work.resolve():
+        raise UserError(f"--json {args.json} is among the run's own files. Name another folder.")
     comet = Comet(args.comet) if args.comet else None  # before hours of translating
     for split in args.split:
         check_split(run, split)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from dtmt_tf.data.lines import PACKED
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import is_special
 from dtmt_tf.refusals import SKIP
@@ -49,7 +50,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def check_files(args: argparse.Namespace, *others: Path | None) -> None:
-    """Raises a UserError if the output would take the place of the input, or of other files."""
+    """Raises a UserError if the output would be taken for packed, or the place of files read."""
+    if args.output and args.output.suffix in PACKED:
+        raise UserError(
+            f"-o {args.output}: lines are written unpacked. Name {args.output.with_suffix('')}, or "
+            "leave -o out and pipe them through gzip or xz."
+        )
     for path in (args.input, *others):
         if path and args.output and same_file(path, args.output):
             what = "the input" if path is args.input else "read, too"

@@ -15,7 +15,7 @@ from dtmt_tf.commands.stages import RECIPE, Stage, Stages
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.files import check_name
-from dtmt_tf.languages import ANY_LANGUAGE, base_language
+from dtmt_tf.languages import are_different
 from dtmt_tf.refusals import SKIP
 from dtmt_tf.settings import is_built_in
 
@@ -158,15 +158,14 @@ class Recipe:
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         data = self.data
-        wanted = (data.source_language, data.target_language)[:: -1 if back else 1]
+        wanted = data.source_language, data.target_language
+        wanted = wanted[::-1] if back else wanted
         found = _languages(folder)
-        for one, other in zip(found, wanted, strict=True):
-            known = not {one, other} & {*ANY_LANGUAGE}
-            if known and base_language(one) != base_language(other):
-                raise UserError(
-                    f"{option}: {folder} translates {' to '.join(found)}, and a model of "
-                    f"{' to '.join(wanted)} is needed."
-                )
+        if are_different(found, wanted):
+            raise UserError(
+                f"{option}: {folder} translates {' to '.join(found)}, and a model of "
+                f"{' to '.join(wanted)} is needed."
+            )
         return ["--model", named]
 
     def translation(self, title: str, model: Sequence[str], text: Path, output: Path) -> Stage:

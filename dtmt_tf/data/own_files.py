@@ -225,11 +225,12 @@ def _divided(train: Split, held_out: int) -> dict[str, Split]:
             f"`data.held_out` should be below the number of training pairs, {train.size:,}. "
             f"Received: {held_out:,}."
         )
-    last = {
-        number * held_out // train.size: number
-        for number, pair in enumerate(train.read())
-        if not any(is_blank(side.decode()) for side in pair)
-    }
+    last = {number * held_out // train.size: number for number in _with_text(train)}
+    if sum(1 for _ in itertools.islice(_with_text(train), len(last) + 1)) == len(last):
+        raise UserError(
+            f"`data.held_out` leaves no training pair with text on both sides: {len(last):,} of "
+            f"{train.size:,} pairs have it. Give other pairs with --dev, or hold out fewer."
+        )
     in_validation = np.zeros(train.size, np.bool_)
     in_validation[[*last.values()]] = True
 
@@ -240,6 +241,13 @@ def _divided(train: Split, held_out: int) -> dict[str, Split]:
         TRAIN: Split(train.size - len(last), functools.partial(read, ~in_validation)),
         VALIDATION: Split(len(last), functools.partial(read, in_validation)),
     }
+
+
+def _with_text(split: Split) -> Iterator[int]:
+    """Yields the number of each pair with text on both sides."""
+    for number, pair in enumerate(split.read()):
+        if not any(is_blank(side.decode()) for side in pair):
+            yield number
 
 
 def _sides(files: Files) -> tuple[Iterator[bytes], Iterator[bytes]]:

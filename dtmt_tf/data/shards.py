@@ -304,6 +304,7 @@ def _reader(path: Path, **options: Any) -> ArrayRecordReader:
     """Opens a shard; one that the system refuses would look empty."""
     reader = ArrayRecordReader(str(path), **options)
     if not reader.ok():
+        path.open("rb").close()  # raises what the system says, such as of too many open files
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
     return reader
 

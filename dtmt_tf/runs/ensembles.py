@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import read_settings
-from dtmt_tf.languages import are_opposite
+from dtmt_tf.languages import are_different
 from dtmt_tf.runs.former import forget, set_aside, settle
 from dtmt_tf.runs.run import Run
 from dtmt_tf.text import Vocabulary
@@ -29,7 +29,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
 
     Raises:
         UserError: If the folder holds a run that was trained, a member is an ensemble itself or has
-            not come to its end, they translate in opposite directions, or their sub-words differ.
+            not come to its end, or they differ in languages or sub-words.
     """
     _members_of(folder)
     first = members[0]
@@ -52,7 +52,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
                 f"{member.folder} has made {member.newest().step:,} of "
                 f"{member.experiment.training.max_steps:,} updates. Let it end first."
             )
-        if are_opposite(member.languages, first.languages):
+        if are_different(member.languages, first.languages):
             raise UserError(
                 f"{member.folder} translates {' to '.join(member.languages)}, {first.folder} "
                 f"{' to '.join(first.languages)}. Unite runs of one direction."

@@ -146,7 +146,7 @@ class Run:
         names = record.get("members", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UserError(f"{path} is damaged: members should be places. Received: {names!r}.")
-        places = [folder.parent / name for name in names]
+        places = [folder.parent.resolve() / name for name in names]
         for member in places:
             named = member / "train" / "experiment.json"
             if named.exists() and "members" in read_settings(named):
@@ -269,8 +269,10 @@ class Run:
 
     @property
     def member_paths(self) -> list[str]:
-        """The place of each member, as seen from beside the run."""
-        return [os.path.relpath(each.folder, self.folder.parent) for each in self.members]
+        """The place of each member, as seen from beside the run, past what links name."""
+        beside = self.folder.parent.resolve()
+        folders = [each.folder.parent.resolve() / each.folder.name for each in self.members]
+        return [os.path.relpath(folder, beside) for folder in folders]
 
     def write_settings(self, trained: bool = False) -> None:
         """Writes `samples.json`, and settings, their origins, versions, machine: `experiment.json`.

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.settings import differences
 from dtmt_tf.terminal import bar_columns
+from dtmt_tf.training.changes import ENDS, refuse_fixed, refuse_late
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
@@ -47,7 +49,6 @@ SMALLER = (
     "training.accumulation_steps: an update reads as much, in less memory. Or lower "
     "data.max_length."
 )
-FIXED = "training.optimizer"  # what no change is allowed of: its state would be another's
 SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
 UNMOVED = "evaluation.exact_match:", "decoding.batch_size:"  # but for these
 BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
@@ -124,12 +125,7 @@ class Trainer:
         known |= {"vocabulary": self.checkpoints.vocabulary}
         saved["conditions"] = {name: value for name, value in known.items() if value}
         changes = differences(saved, self.settings)
-        if any(row.startswith(f"{FIXED}:") for row in changes):
-            raise UserError(
-                f"{FIXED} cannot change within a run: the saved state does not fit another "
-                "optimiser. To go on from these weights, begin a new run with --init-from and "
-                "another --name."
-            )
+        refuse_fixed(changes)
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:
             names = " ".join(row.split(":")[0] for row in refused)
@@ -145,8 +141,15 @@ class Trainer:
             logger.warning("Going on with a change: %s", row)
         self._take_over(checkpoint)
         moved = [r for r in changes if r.startswith(SCORED_BY) and not r.startswith(UNMOVED)]
-        if moved and self._scored:
-            logger.warning("Scores of validations before do not compare, and no longer count.")
+        if self.finished():
+            before = replace(self.training, **{n: saved["training"][n] for n in ENDS})
+            if finished(before, self.step, self._scored):
+                refuse_late(changes, self.checkpoints.folder)
+        elif moved and self._scored:
+            logger.warning(
+                "Scores of validations before do not compare, and no longer count: new ones "
+                "alone say which checkpoints are kept as the best."
+            )
             self.history = [without_scores(entry) for entry in self.history]
             self.update.clip_norm = clip_norm(self.training, self._scored)
         return self.step

@@ -123,7 +123,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if args.model and args.form == "plain":
         raise UserError("--form plain is of DTMT alone, and does not go with --model.")
     args.name = _name(args)
-    args.updates = args.updates or preset.updates
+    args.updates = preset.updates if args.updates is None else args.updates
     search = [f"decoding.beam_size={args.beam}", f"decoding.batch_size={args.batch_size}"]
     settings = [text for text in preset.settings if not (args.model and text.startswith("model."))]
     args.set = [*(() if args.run else settings), *search, *args.set]
@@ -138,6 +138,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UserError("--run goes with decode and export.")
     if args.saved_model and not args.run:
         raise UserError("--saved-model needs --run, the run whose newest export is measured.")
+    if args.form == "plain" and args.action != "train":
+        raise UserError("--form plain goes with train.")
+    if args.copies > 1 and args.action != "input":
+        raise UserError("--copies goes with input.")
+    exported = [text for text in args.set if text.startswith("export.")]
+    if exported and args.action == "decode":
+        raise UserError(
+            f"--set {exported[0]} changes exports alone. Export so, then --saved-model."
+        )
     if args.pairs and (args.action != "input" or args.copies > 1):
         raise UserError("--pairs goes with input, and not with --copies.")
     if args.windows < 1 or args.updates < 1 or args.copies < 1 or args.pairs < 0:

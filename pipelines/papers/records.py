@@ -164,7 +164,8 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
 
 def copy_run(trained: Path, run: Run) -> None:
     """Gives a run the weights of a finished one, unless it has them; its settings are its own."""
-    if not run.folder.exists():
+    if _weights(run.folder) != _weights(trained):
+        shutil.rmtree(run.folder, ignore_errors=True)  # those of an earlier training
         partial = run.folder.with_name(f"{run.folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         beside = shutil.ignore_patterns("events.*", "[0-9]*", ".lock")  # exports, too
@@ -172,6 +173,13 @@ def copy_run(trained: Path, run: Run) -> None:
         partial.rename(run.folder)
     with run.claimed():
         run.write_settings(trained=True)
+
+
+def _weights(folder: Path) -> list[tuple[str, int, int]]:
+    """Returns what a run's checkpoint files are: copies keep sizes and times."""
+    files = sorted((folder / "train" / "checkpoints").rglob("*"))
+    facts = [(path, path.stat()) for path in files if path.is_file()]
+    return [(str(path.relative_to(folder)), at.st_size, at.st_mtime_ns) for path, at in facts]
 
 
 def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:

@@ -269,6 +269,12 @@ def test_pairs_with_a_blank_side_are_not_held_out(load):
     assert corpus.sizes["train"] == 4
 
 
+def test_training_keeps_a_pair_with_text_on_both_sides(load):
+    with pytest.raises(UserError, match="no training pair with text on both sides: 1 of 5 pairs"):
+        held_out_of(load, list("abcde"), ["", "B", "", "", ""], 1)
+    assert held_out_of(load, list("abcde"), ["", "B", "", "", "E"], 1).sizes["validation"] == 1
+
+
 def test_held_out_pairs_that_training_has_too_are_told(load):
     words, others = list("abcde"), list("ABCDE")
     findings = held_out_of(load, words * 2, others * 2, 3).findings

@@ -330,6 +330,10 @@ def test_the_fit_is_linear_in_depth_and_in_length():
         (["train", "--run", "x"], "decode and export"),
         (["decode", "--saved-model"], "needs --run"),
         (["train", "--windows", "0"], "at least 1"),
+        (["train", "--updates", "0"], "at least 1"),
+        (["decode", "--form", "plain"], "--form plain goes with train"),
+        (["train", "--copies", "5"], "--copies goes with input"),
+        (["decode", "--run", "x", "--set", "export.quantize=int8"], "changes exports alone"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, message):

@@ -1,6 +1,7 @@
 """Records say truly what was trained, and the documents how."""
 
 import argparse
+import contextlib
 import re
 
 import pytest
@@ -18,6 +19,31 @@ def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "a.json").write_text('{"benchmark": 1}')
     with pytest.raises(UserError, match=r"a\.json is no record of a run"):
         records.read_records(tmp_path)
+
+
+class Borrower:
+    """A run whose settings are not looked at."""
+
+    def __init__(self, folder):
+        self.folder, self.claimed = folder, contextlib.nullcontext
+
+    def write_settings(self, trained):
+        assert trained
+
+
+def test_borrowed_weights_are_those_of_the_newest_training(tmp_path):
+    lender, borrower = tmp_path / "a", Borrower(tmp_path / "b")
+    weights = lender / "train" / "checkpoints" / "step-00000002.npz"
+    weights.parent.mkdir(parents=True)
+    weights.write_text("first")
+    records.copy_run(lender, borrower)
+    (borrower.folder / "train" / "test.txt").write_text("translated by them")
+    records.copy_run(lender, borrower)
+    assert (borrower.folder / "train" / "test.txt").exists()
+    weights.write_text("later")  # as long as the first
+    records.copy_run(lender, borrower)
+    copied = borrower.folder / weights.relative_to(lender)
+    assert copied.read_text() == "later" and not (borrower.folder / "train" / "test.txt").exists()
 
 
 def text_of(value):

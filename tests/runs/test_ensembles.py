@@ -44,6 +44,23 @@ def test_opposite_directions_are_not_united(pair, tmp_path):
     assert not (tmp_path / "both").exists()
 
 
+def test_what_translates_into_other_languages_is_not_united(pair, tmp_path):
+    with pytest.raises(UserError, match="b translates en to fr, .*a en to de"):
+        unite(pair(("en", "de"), ("en", "fr")), tmp_path / "both")
+
+
+def test_members_are_found_where_runs_lie_behind_a_link(pair, tmp_path):
+    members = pair(("en", "de"), ("en", "de"))
+    deep = tmp_path / "far" / "away" / "models"
+    deep.mkdir(parents=True)
+    (tmp_path / "models").symlink_to(deep)
+    unite(members, tmp_path / "models" / "both")
+    for place in (tmp_path / "models", deep):
+        opened = Run.open(place / "both", None, tmp_path / "cache")
+        for member, named in zip(opened.members, members, strict=True):
+            assert member.folder.samefile(named.folder)
+
+
 def test_a_trained_run_whose_restart_was_killed_is_not_taken_for_a_free_name(pair, tmp_path):
     members = pair(("en", "de"), ("en", "de"))
     other = Run.open(shutil.copytree(tmp_path / "a", tmp_path / "c"), None, tmp_path / "cache")
@@ -54,7 +71,7 @@ def test_a_trained_run_whose_restart_was_killed_is_not_taken_for_a_free_name(pai
     assert other.checkpoints.steps() == members[0].checkpoints.steps() != []
 
 
-@pytest.mark.parametrize("other", [("en", "de"), ("en-GB", "deu"), ("", "en")], ids=str)
+@pytest.mark.parametrize("other", [("en", "de"), ("en-GB", "deu"), ("", "de")], ids=str)
 def test_the_same_direction_and_one_that_is_not_known_are_united(pair, tmp_path, other):
     assert len(unite(pair(("en", "de"), other), tmp_path / "both").members) == 2
 

@@ -124,7 +124,8 @@ def test_another_validation_text_is_refused_unless_allowed(tmp_path):
     del earlier.settings["conditions"]["validation"]  # as of a version that did not note it
     earlier.run()
     assert trainer().restore() == 1
-    later = trainer("conditions.validation")
+    training = dataclasses.replace(training, max_steps=2)
+    later = trainer("conditions.validation", "training.max_steps")
     later.settings["conditions"]["validation"] = "of another"
     assert later.restore() == 1
     assert [set(entry) for entry in later.history] == [{"step", "loss"}]

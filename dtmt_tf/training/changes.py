@@ -1,0 +1,54 @@
+"""Which settings of a begun run can change, and when: `--allow-changes` asks for them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtmt_tf.errors import UserError
+
+NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
+STATE = "training.optimizer"
+CUT = (  # settings of `data` by which the sub-words of a run were made
+    *("vocabulary_kind", "joint_vocabulary", "source_vocab_size", "target_vocab_size"),
+    *("normalization", "split_digits", "byte_fallback", "reserved_symbols", "character_coverage"),
+)
+ENDS = "max_steps", "patience"  # settings of `training` that say when a run has ended
+IDLE = (  # those of `training` that say nothing of how an ended run's weights came about
+    *("training.average", "training.keep_", "training.log_steps:", "training.precision:"),
+    *("training.validation_steps:", "training.checkpoint_minutes:"),
+)
+
+
+def refuse_fixed(changes: Sequence[str]) -> None:
+    """Raises a UserError if a setting changes that can not: what is there would not change.
+
+    Args:
+        changes: Rows of `section.name: before -> after`.
+    """
+    names = [row.split(":")[0] for row in changes]
+    if STATE in names:
+        raise UserError(
+            f"{STATE} cannot change within a run: the saved state does not fit another optimiser. "
+            + NEW_RUN
+        )
+    if cut := [name for name in names if name in {f"data.{each}" for each in CUT}]:
+        raise UserError(
+            f"{', '.join(cut)} cannot change within a run: its sub-words are made. Give the value "
+            "that it began with, or begin a run with another --name."
+        )
+
+
+def refuse_late(changes: Sequence[str], folder: Path) -> None:
+    """Raises a UserError if the training of a run that has ended changes: it makes no update more.
+
+    Args:
+        changes: Rows of `section.name: before -> after`.
+        folder: Of the run's checkpoints.
+    """
+    late = [row for row in changes if row.startswith("training.") and not row.startswith(IDLE)]
+    if late:
+        raise UserError(
+            f"{folder} holds a run that has ended, and makes no update more under\n  "
+            + "\n  ".join(late)
+            + "\nLeave them out; or train on with a larger training.max_steps and, if it ended "
+            "before its last update, training.patience=0. " + NEW_RUN
+        )

@@ -1,0 +1,73 @@
+"""Changes of a begun run that change nothing are refused, whatever `--allow-changes` says."""
+
+import dataclasses
+
+import pytest
+
+from dtmt_tf.config import DataConfig
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import CUTTING
+from dtmt_tf.training import Limits, changes
+from tests.training.toy_trainer import TRAINING, make_trainer
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
+LATE = ["training.seed", "training.max_steps", "training.keep_last", "decoding.beam_size"]
+
+
+def ended(folder, **settings):
+    """Trains a run to its end; returns how to go on with it under other settings."""
+    training = dataclasses.replace(TRAINING, validation_steps=1, **settings)
+    falling = iter((50.0, 40.0, 30.0))
+    make_trainer(folder, training, scores=lambda: {"bleu": next(falling)}).run()
+
+    def again(beam=None, **changed):
+        other = dataclasses.replace(training, **changed)
+        limits = Limits(allow_changes=LATE)
+        trainer = make_trainer(folder, other, scores=lambda: {"bleu": 1.0}, limits=limits)
+        if beam:
+            trainer.settings["decoding"] = {"beam_size": beam}
+        return trainer
+
+    return again
+
+
+def test_an_ended_run_takes_no_change_of_its_training(tmp_path):
+    again = ended(tmp_path, max_steps=2)
+    with pytest.raises(UserError, match=r"(?s)has ended.*training.seed: \d+ -> 9\nLeave them out"):
+        again(seed=9).restore()
+    assert again(seed=9, max_steps=3).restore() == 2  # it goes on
+    assert again(keep_last=2).restore() == 2  # of what is kept
+
+
+def test_a_larger_number_of_updates_is_none_where_patience_ended_the_run(tmp_path):
+    again = ended(tmp_path, max_steps=9, patience=2)
+    with pytest.raises(UserError, match="training.patience=0"):
+        again(max_steps=10).restore()
+    trainer = again(max_steps=4, patience=0)
+    trainer.settings["training"]["patience"] = 2  # as of --allow-changes
+    assert trainer.restore() == 3 and trainer.run().step == 4
+
+
+def test_an_ended_run_stays_ended_and_keeps_its_best_with_another_search(tmp_path):
+    trainer = ended(tmp_path, max_steps=9, patience=2)(beam=8)
+    assert trainer.restore() == 3 and trainer.finished()
+    assert [entry["bleu"] for entry in trainer.history] == [50.0, 40.0, 30.0]
+    assert trainer.checkpoints.best(1, trainer.history) == [1]
+
+
+def test_a_run_that_a_change_ends_may_end(tmp_path):
+    training = dataclasses.replace(TRAINING, max_steps=9, validation_steps=9)
+    make_trainer(tmp_path, training, stop_after=3).run()
+    shorter = dataclasses.replace(training, max_steps=3)
+    limits = Limits(allow_changes=["training.max_steps"])
+    trainer = make_trainer(tmp_path, shorter, limits=limits)
+    assert trainer.restore() == 3 and trainer.finished()
+
+
+def test_what_cuts_text_into_sub_words_never_changes(tmp_path):
+    names = {field.name for field in dataclasses.fields(DataConfig)}
+    assert {*CUTTING} < {*changes.CUT} < names
+    for name in changes.CUT:
+        with pytest.raises(UserError, match=f"data.{name} cannot change .*its sub-words are made"):
+            changes.refuse_fixed([f"data.{name}: a -> b"])
+    changes.refuse_fixed(["data.max_length: 5 -> 6", "training.seed: 1 -> 2"])
