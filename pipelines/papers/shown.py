@@ -86,8 +86,8 @@ HEADLINE = (
     Entry("the same", TOK, TAUGHT, "one model taught by these three", "1 core, after its teachers"),
     Entry("Multi30k English-German, cased", CASED, LONG, "DTMT, 352 units"),
     Entry("the same", CASED, ("pair",), "two DTMTs, 248 units, in a hurry", "1 core, both"),
-    Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("epochs17",),
-          "DTMT, 256 units", "2 cores"),
+    Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("longer1",),
+          "DTMT, 352 units"),
 )  # fmt: skip
 
 GATES = ("model.update_offset=-2",)
