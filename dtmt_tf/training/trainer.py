@@ -137,15 +137,15 @@ class Trainer:
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {names}"
             )
-        for row in changes:
-            logger.warning("Going on with a change: %s", row)
         self._take_over(checkpoint)
         moved = [r for r in changes if r.startswith(SCORED_BY) and not r.startswith(UNMOVED)]
-        if self.finished():
-            before = replace(self.training, **{n: saved["training"][n] for n in ENDS})
-            if finished(before, self.step, self._scored):
-                refuse_late(changes, self.checkpoints.folder)
-        elif moved and self._scored:
+        ended = self.finished()
+        before = replace(self.training, **{name: saved["training"][name] for name in ENDS})
+        if ended and finished(before, self.step, self._scored):
+            refuse_late(changes, self.checkpoints.folder)
+        for row in changes:
+            logger.warning("Going on with a change: %s", row)
+        if moved and self._scored and not ended:
             logger.warning(
                 "Scores of validations before do not compare, and no longer count: new ones "
                 "alone say which checkpoints are kept as the best."
