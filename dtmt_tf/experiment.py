@@ -53,7 +53,7 @@ LATER = ("export",)  # sections that runs of version 0.1 do not have
 Change = tuple[str, Any, str]  # a setting, its value and where that comes from
 CUTTING = (  # settings of `data` that say how text is cut into sub-words, but for their number
     *("vocabulary_kind", "joint_vocabulary", "normalization", "split_digits", "byte_fallback"),
-    "reserved_symbols",
+    *("reserved_symbols", "character_coverage"),
 )
 
 

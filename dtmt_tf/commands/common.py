@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller
-from dtmt_tf.commands.parser import Parser
+from dtmt_tf.commands.parser import Once, Parser
 from dtmt_tf.config import ModelConfig, Task
-from dtmt_tf.errors import UserError, hint
+from dtmt_tf.errors import DAMAGED, UserError, hint
 from dtmt_tf.experiment import KINDS, Experiment, resolve
 from dtmt_tf.fetch import cache_dir
 from dtmt_tf.settings_file import MODEL_NAME, TASK
@@ -23,16 +24,19 @@ if TYPE_CHECKING:
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
+OF_TASK = "a preset of dtmt train --list-models (default: the task's)"
 OF_PRESET = "a preset, whose run is meant if --name is not given (default: the task's)"
-MODELS_NAME = "that of the preset; with --train, the languages, such as en-de"
+OF_MODEL = "that of the preset"
+OF_OWN_TEXT = f"{OF_MODEL}; with --train, the languages, such as en-de"
 
 
 def run_parser(
     command: str,
     description: str,
     *examples: str,
-    model: str = "a preset of dtmt train --list-models (default: the task's)",
+    model: str = OF_TASK,
     named: str | None = None,
+    unnamed: str = OF_MODEL,
 ) -> Parser:
     """Returns a parser with the arguments that name a run.
 
@@ -42,11 +46,23 @@ def run_parser(
         examples: Command lines.
         model: What `--model` takes.
         named: Name of the run by default, if it is not the model's.
+        unnamed: What that is called by, if it is not.
     """
-    from dtmt_tf.tasks import TASKS
-
     result = Parser(command, description, *examples)
     group = result.add_argument_group("which run")
+    add_task(group, model)
+    name = group.add_argument(
+        "--name", default=named, help=f"name of the run (default: {named or unnamed})"
+    )
+    _complete(name, _names_of_runs)
+    add_folders(group)
+    return result
+
+
+def add_task(group: argparse._ActionsContainer, model: str = OF_TASK) -> None:
+    """Adds a task and a preset to a parser."""
+    from dtmt_tf.tasks import TASKS
+
     task = group.add_argument(
         "--task",
         metavar="NAME",
@@ -54,12 +70,6 @@ def run_parser(
     )
     _complete(task, lambda **_: list(TASKS))
     group.add_argument("--model", metavar="NAME", help=model)
-    name = group.add_argument(
-        "--name", default=named, help=f"name of the run (default: {named or MODELS_NAME})"
-    )
-    _complete(name, _names_of_runs)
-    add_folders(group)
-    return result
 
 
 def add_folders(group: argparse._ActionsContainer) -> None:
@@ -71,14 +81,25 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         metavar="DIR",
         help="runs lie at DIR/<task>/<name> (default: saved_models)",
     )
+    add_data_dir(group)
+
+
+def add_data_dir(group: argparse._ActionsContainer) -> None:
+    """Adds the folder of data to a parser."""
     group.add_argument(
         "--data-dir",
         type=Path,
         metavar="DIR",
-        default=os.environ.get(DATA_DIR_VARIABLE) or None,  # empty: not set
+        default=named_data_dir(),
         help="where your corpora lie; missing public ones are downloaded to ~/.cache/dtmt_tf "
         f"(default: the environment variable {DATA_DIR_VARIABLE})",
     )
+
+
+def named_data_dir() -> Path | None:
+    """Returns the folder of data that the environment names."""
+    named = os.environ.get(DATA_DIR_VARIABLE)
+    return Path(named) if named else None  # empty: not set
 
 
 def add_run(parser: Parser) -> None:
@@ -100,7 +121,6 @@ def add_set(
     """Adds `--set`, or an option like it for some of the trainings, to a parser."""
     option = group.add_argument(
         flag,
-        action="extend",
         nargs="+",
         default=[],
         metavar="NAME=VALUE" if flag == "--set" else "SETTING",
@@ -131,6 +151,7 @@ def add_config(group: argparse._ActionsContainer) -> None:
 
     group.add_argument(
         "--config",
+        action=Once,
         type=lambda text: read_settings_file(Path(text), SECTIONS),
         metavar="FILE",
         help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
@@ -186,10 +207,27 @@ def open_run(args: argparse.Namespace, overrides: Sequence[str] = ()) -> Run:
     from dtmt_tf.runs import Run
 
     run = Run.open(run_folder(args), *places(args), overrides)
-    if None not in (args.name, args.model) and args.model != run.experiment.model_name:
-        own = run.experiment.model_name
-        raise UserError(f"{run.folder} is a run of --model {own}, not of {args.model}.")
+    _check_model(args, run.folder, run.experiment.model_name)
     return run
+
+
+def _check_model(args: argparse.Namespace, folder: Path, own: str | None) -> None:
+    """Raises a UserError if `--model`, beside `--name`, says another model than a run's own."""
+    if None not in (args.name, args.model, own) and args.model != own:
+        raise UserError(f"{folder} is a run of --model {own}, not of {args.model}.")
+
+
+def _model_of(folder: Path) -> str | None:
+    """Returns the model of a run, by what lies in its folder; None if nothing says it."""
+    from dtmt_tf.translator.places import live_versions
+
+    for place in (folder / "train", *live_versions(folder)[::-1]):
+        try:
+            settings = json.loads((place / "experiment.json").read_text("utf-8"))["settings"]
+            return str(settings[MODEL_NAME])
+        except (OSError, *DAMAGED):
+            continue
+    return None
 
 
 def model_place(args: argparse.Namespace) -> Path:
@@ -197,7 +235,9 @@ def model_place(args: argparse.Namespace) -> Path:
     if args.name is not None and os.sep in (args.model or ""):
         raise UserError(f"--model {args.model} and --name both name a model. Give one of them.")
     if args.model is None or args.name is not None:
-        return run_folder(args)
+        folder = run_folder(args)
+        _check_model(args, folder, _model_of(folder))
+        return folder
     from dtmt_tf.translator.places import pretrained_instead
 
     task, named = task_and_model(args)

@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf import startup
+from dtmt_tf import caller, startup
 from dtmt_tf.commands import common, lines, own_text
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ DROPS = {
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Reads, counts, writes."""
-    parser = common.run_parser(
+    parser = Parser(
         "dtmt data",
         "Write a page about a task's corpus, or about your own text: sizes, what the data check "
         "found, histograms of lengths and of their ratio, what each filter of data.filters would "
@@ -42,6 +43,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt data report --train a.en a.de --from en --to de -o a.html",
     )
     parser.add_argument("what", choices=("report",), help="report: write the page")
+    group = parser.add_argument_group("which text")
+    common.add_task(group, "a preset, whose settings of text are meant (default: the task's)")
+    common.add_data_dir(group)
     parser.add_argument(
         "-o",
         "--output",
@@ -54,7 +58,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
     common.add_config(parser)
     common.add_set(parser)
     # own text is sized as if it were new
-    parser.set_defaults(restart=True, init_from=None, devices=(), strategy="mirrored")
+    parser.set_defaults(
+        **{"name": None, "output_dir": caller.runs_folder(), "restart": True, "init_from": None},
+        **{"devices": (), "strategy": "mirrored"},
+    )
     args = parser.parse_args(arguments)
     if args.output.suffix != ".html":  # nothing else is written over
         raise UserError(f"{args.output}: a page's name ends in .html.")

@@ -85,7 +85,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--sources", type=Path, metavar="FILE", help="the source text, for --page and --comet"
     )
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
-    common.add_set(parser, "change decoding.*, evaluation.*, training.average* or data.extra_tests")
+    common.add_set(
+        parser,
+        "change decoding.*, evaluation.*, training.average* or data.extra_tests; translations and "
+        "scores of the split are then kept as these settings give them",
+    )
     args = parser.parse_args(arguments)
     of_files = bool(args.hypotheses or args.references)
     if args.run and of_files:
@@ -212,8 +216,7 @@ def _splits(args: argparse.Namespace) -> Any:
             "it so, and score its translations: translate.py --saved-model, then --hypotheses."
         )
     run = common.open_run(args, args.set)
-    if args.json:
-        lines.check_outputs([*run.work.glob("*")], {"--json": args.json})
+    lines.check_outputs((), {"--json": args.json})
     comet = Comet(args.comet) if args.comet else None  # before hours of translating
     for split in args.split:
         check_split(run, split)

@@ -21,6 +21,7 @@ from dtmt_tf.refusals import SKIP
 BYTE_ORDER_MARK = "\ufeff"
 REPLACE = "--replace-invalid"
 STANDARD_INPUT = "standard input"
+DEEPEST = 3  # folders from a file of an export, such as one of its assets, up to it
 PIECE = 1 << 16  # bytes that are read at once, if there are so many
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
             f"-o {args.output}: lines are written unpacked. Name {args.output.with_suffix('')}, or "
             "leave -o out and pipe them through gzip or xz."
         )
+    if args.output and args.output.is_file() and is_kept(args.output):
+        raise UserError(f"-o would write over {args.output}, a file of a run. Name another.")
     for path in (args.input, *others):
         if path and args.output and same_file(path, args.output):
             what = "the input" if path is args.input else "read, too"
@@ -63,7 +66,10 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
 
 
 def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
-    """Raises a UserError if a file, by its option, can not be written, is read or named twice."""
+    """Raises a UserError if a file, by its option, can not be written, or would replace another.
+
+    That is one that is read, that a second option names, or that belongs to a run or an export.
+    """
     options: list[tuple[str, Path]] = [(name, path) for name, path in written.items() if path]
     for k, (option, path) in enumerate(options):
         if path.is_dir():
@@ -76,9 +82,16 @@ def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> N
         for other in read:
             if same_file(other, path):
                 raise UserError(f"{option} would write over {other}.")
+        if path.is_file() and is_kept(path):
+            raise UserError(f"{option} would write over {path}, a file of a run. Name another.")
         for earlier, other in options[:k]:
             if same_file(other, path):
                 raise UserError(f"{earlier} and {option} both name {path}.")
+
+
+def is_kept(path: Path) -> bool:
+    """Whether a file lies in what a run or an exported version keeps for itself."""
+    return any((folder / "experiment.json").exists() for folder in path.resolve().parents[:DEEPEST])
 
 
 def same_file(one: Path, other: Path) -> bool:

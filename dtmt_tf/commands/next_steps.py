@@ -11,7 +11,9 @@ from dtmt_tf import caller
 PAGE_PORT = 8080
 
 
-def next_steps(folder: Path, image: str, served_as: str, split: str) -> str:
+def next_steps(
+    folder: Path, image: str, served_as: str, split: str, data_dir: Path | None = None
+) -> str:
     """Returns commands for an exported run: translate, score, TensorBoard, server, web page.
 
     Args:
@@ -19,14 +21,16 @@ def next_steps(folder: Path, image: str, served_as: str, split: str) -> str:
         image: The server's container image.
         served_as: The name that clients ask for.
         split: What it can be scored on.
+        data_dir: Where the text was found, if a command has to be told.
     """
     place = os.path.relpath(folder) if folder.resolve().is_relative_to(Path.cwd()) else str(folder)
     runs = os.path.dirname(os.path.dirname(place)) or "."  # where TensorBoard calls it task/name
     named = place if os.sep in place else os.path.join(".", place)
     mount = place if os.path.isabs(place) else f"$PWD/{place}"
+    found = f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
     steps = [
         ("translate", [f"dtmt translate --model {shlex.quote(named)}"]),
-        ("score it", [f"dtmt evaluate {shlex.quote(named)} --split {shlex.quote(split)}"]),
+        ("score it", [f"dtmt evaluate {shlex.quote(named)} --split {shlex.quote(split)}{found}"]),
         ("look at its training", [f"tensorboard --logdir {shlex.quote(runs)}"]),
         (
             "serve it",

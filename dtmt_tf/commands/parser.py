@@ -77,6 +77,32 @@ def _continued(line: str, width: int) -> str:
     return " \\\n".join(lines)
 
 
+class Given(argparse._StoreAction):
+    """An option's value; where it takes several, those of each time that it is given."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Keeps the value."""
+        if option_string and values == "":
+            parser.error(
+                f"{option_string} has an empty value. Give it one, or leave it out: was a variable "
+                "of the shell not set?"
+            )
+        if self.nargs == "+":
+            before = getattr(namespace, self.dest)
+            values = [*([] if before is self.default else before), *values]
+        setattr(namespace, self.dest, values)
+
+
+class Once(Given):
+    """An option's value, where a second one would not be a change of mind."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Keeps the value, if it is the first."""
+        if getattr(namespace, self.dest) is not self.default:
+            parser.error(f"{option_string} is given twice. Give it once.")
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """A command's arguments.
 
@@ -95,6 +121,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=Formatter,
             allow_abbrev=False,  # messages repeat a command less some option
         )
+        self.register("action", None, Given)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses arguments; for a shell that asks how they may go on, answers that and ends."""

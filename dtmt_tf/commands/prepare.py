@@ -31,6 +31,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt prepare --task wmt14_ende \\",
         "    --beam-options runner=FlinkRunner flink_master=host:8081",
         "dtmt prepare --task multi30k_ende --text captions",
+        unnamed=common.OF_OWN_TEXT,
     )
     own_text.add_own_text(parser)
     parser.add_argument(

@@ -94,7 +94,7 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     experiment, record = run.experiment, run.read("experiment.json")
     trained = [member.newest() for member in run.members or [run]]
     scores = run.read("scores.json")
-    older = _older(scores)
+    older = _older(scores, dataclasses.asdict(experiment.decoding))
     seconds, tokens = (
         sum(getattr(each, name) for each in trained) for name in ("seconds", "tokens")
     )
@@ -136,17 +136,23 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     )
 
 
-def _older(scores: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Returns the splits that other weights translated than those of the newest scores.
+def _older(scores: Mapping[str, Mapping[str, Any]], decoding: Mapping[str, Any]) -> set[str]:
+    """Returns the splits that other weights than the newest translated, or another search.
 
     The newest are those after most updates; of equally many, those that were written last.
+
+    Args:
+        scores: By split.
+        decoding: The run's own settings of the search.
     """
+    from dtmt_tf.export.model_card import is_of
+
     last = max([*scores.values()][::-1], key=_updates, default={})
     known = [name for name in ("weights_sha256", "checkpoint_steps") if name in last]
     return {
         split
         for split, found in scores.items()
-        if any(found.get(name, last[name]) != last[name] for name in known)
+        if not is_of(found, decoding, {name: last[name] for name in known})
     }
 
 

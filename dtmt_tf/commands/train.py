@@ -118,6 +118,7 @@ def _parser() -> Parser:
         "dtmt train --task wmt14_ende --plan --plan-for 8 5000",
         "dtmt train --train a.en a.de --dev b.en b.de \\",
         "    --from en --to de --name mine",
+        unnamed=common.OF_OWN_TEXT,
     )
     own_text.add_own_text(parser)
     common.add_config(parser)
@@ -147,7 +148,7 @@ def _parser() -> Parser:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="save and stop this long after the first update, with exit code 124",
+        help="save and stop this long after this command's first update, with exit code 124",
     )
     parser.add_argument(
         "--allow-changes",
@@ -265,4 +266,6 @@ def finish(run: Run, start: float) -> None:
     minutes = (time.perf_counter() - start) / 60
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
     split = next(iter(run.scored_splits), "train")
-    print(next_steps(run.folder, f"{SERVER_IMAGE} {SERVER_OPTIONS}", SERVED_AS, split))
+    named = run.data_dir if run.data_dir != common.named_data_dir() else None
+    server = f"{SERVER_IMAGE} {SERVER_OPTIONS}"
+    print(next_steps(run.folder, server, SERVED_AS, split, named))

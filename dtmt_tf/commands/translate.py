@@ -55,6 +55,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     # read once: a pipe has them once
     args.terms = read_glossary(args.glossary) if args.glossary else {}
     args.words = read_words(args.vocabulary) if args.vocabulary else None
+    args.total = _total(args)
     startup.start_tensorflow()
 
     from dtmt_tf.translator import Sampling, Translator
@@ -98,8 +99,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
     on_screen = args.output is None and sys.stdout.isatty()  # where a bar would be in the way
-    total = lines.count(args.input) if args.input and not on_screen else None
-    shown = not on_screen and (total is not None or sys.stderr.isatty())
+    shown = not on_screen and (args.total is not None or sys.stderr.isatty())
     with (
         Refusals(args.skip_refused) as refusals,
         ResumableLines(args.output, settings) as output,
@@ -110,7 +110,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
             return Unanswered(row.partition(BETWEEN)[0])
 
         rest, answer_all = output.remaining(rows), _answerer(translator, args)
-        with line_bar(total, "translate" if shown else "", output.done) as bar:
+        with line_bar(args.total, "translate" if shown else "", output.done) as bar:
             for answer in translator.paced(rest, answer_all, text.ready, refuse):
                 output.write([show(answer)])
                 bar.update()
@@ -136,6 +136,20 @@ def _answerer(
         return translator(first, prefixes=second)
 
     return answer
+
+
+def _total(args: argparse.Namespace) -> int | None:
+    """Returns how many lines there are, if that can be known before they are read.
+
+    Raises:
+        UserError: If a file of prefixes or translations has another number.
+    """
+    total = lines.count(args.input) if args.input else None
+    beside = args.score or args.prefix
+    if total is not None and beside and lines.count(beside) not in (total, None):
+        for _ in lines.in_pairs(lines.Lines(args.input, True), lines.Lines(beside, True)):
+            pass
+    return total
 
 
 def _pairs(text: lines.Lines, path: Path, replace: bool) -> Iterator[str]:

@@ -249,8 +249,8 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
     note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
     if older := [split.name for split in splits if split.is_older]:
         note += (
-            f" Not of the newest weights, and shown no further: {escape(', '.join(older))}; dtmt "
-            "evaluate scores anew."
+            " Not of the newest weights, or by another search than the run's own, and shown no "
+            f"further: {escape(', '.join(older))}; dtmt evaluate scores anew."
         )
     return table(head, rows) + f'<p class="note">{note}</p>'
 

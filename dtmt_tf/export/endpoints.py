@@ -115,8 +115,8 @@ class Endpoints:
             "else clause ends, blanks, anywhere, and join the translations; align reads the first "
             "part alone",
             "longest_scored": self.most,
-            "longer_targets": "score, and complete's prefix, read the first longest_scored "
-            "sub-words",
+            "longer_pairs": "score reads the first longest_scored sub-words of source and target, "
+            "the end among them, complete those of its prefix",
             "extra_length": self.decoding.extra_length,
         }
 
@@ -186,8 +186,8 @@ class Endpoints:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
-        source_ids = dense(self.source.encode(self.source.read(source))[:, : self.most])
-        target_ids = dense(self.target.encode(_without_mark(target))[:, : self.most])
+        source_ids = dense(self.source.encode(self.source.read(source), self.most))
+        target_ids = dense(self.target.encode(_without_mark(target), self.most))
         source_length, tokens = lengths_of(source_ids), lengths_of(target_ids)
         if self.limits:
             target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)

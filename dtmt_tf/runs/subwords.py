@@ -12,6 +12,7 @@ from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import to_dict
 from dtmt_tf.files import write_atomically
+from dtmt_tf.settings import is_built_in
 from dtmt_tf.sizing import SIZED
 from dtmt_tf.text import TooFewSubwords, Vocabulary
 
@@ -138,6 +139,13 @@ def _set_sizes(run: Run, sizes: dict[str, Any], reason: str) -> None:
     """Changes how many sub-words a run's settings say that there are; other settings stay."""
     data = run.experiment.data
     other = {name: size for name, size in sizes.items() if size != getattr(data, name)}
+    for name, size in other.items():
+        origin = run.origins.get(f"data.{name}", SIZED)
+        if not (is_built_in(origin) or origin.startswith(SIZED)):
+            logger.warning(
+                "data.%s=%s changes nothing: the sub-words are those of --init-from, %s.",
+                *(name, getattr(data, name), f"{size:,}"),
+            )
     run.experiment = dataclasses.replace(run.experiment, data=dataclasses.replace(data, **other))
     run.origins = {**run.origins, **{f"data.{name}": reason for name in other}}
 

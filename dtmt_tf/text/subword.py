@@ -182,9 +182,9 @@ class Subwords:
         self.of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
         names[UNK_ID] = self._unknown_name = (BLANK if self.of_words else "") + names[UNK_ID]
         alphabet = set("".join(names))
-        self.read = Reader(
-            alphabet, lambda one: one in alphabet or UNK_ID not in self._sampler.encode(one)
-        )
+        self.read = Reader(alphabet, lambda one: one in alphabet or not self._is_strange(one))
+        # characters that training had none of are then spelt in bytes, and none is <unk>
+        self._has_bytes = self._sampler.is_byte(self._sampler.piece_to_id("<0x00>"))
         self._cut = Cutter(names)
         self._reserved = 0 if self.of_words else _count_reserved(self._sampler)
         self._blank = self._sampler.piece_to_id(BLANK)
@@ -192,9 +192,20 @@ class Subwords:
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)  # pickled as its model, for Beam's workers
 
-    def encode(self, texts: Any) -> tf.RaggedTensor:
-        """Turns strings `[B]` into ids, each row ending in <eos>."""
-        return _ended(self.tokens(texts))
+    def _is_strange(self, character: str) -> bool:
+        """Whether a character is none that sub-words are made of."""
+        ids = self._sampler.encode(character)
+        return any(each == UNK_ID or self._sampler.is_byte(each) for each in ids)
+
+    def encode(self, texts: Any, longest: int | None = None) -> tf.RaggedTensor:
+        """Turns strings `[B]` into ids, each row ending in <eos>.
+
+        Args:
+            texts: The texts.
+            longest: How many of a row are kept, the end among them; all by default.
+        """
+        tokens = self.tokens(texts)
+        return _ended(tokens if longest is None else tokens[:, : longest - 1])
 
     def tokens(self, texts: Any) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, without <eos>."""
@@ -309,7 +320,7 @@ class Subwords:
             ids: The ids.
             unknown: What <unk> is replaced by at each place, strings `[B, T]`; a sign by default.
         """
-        if unknown is None and not self.of_words:
+        if (unknown is None and not self.of_words) or self._has_bytes:
             ids = tf.ragged.boolean_mask(ids, ids > EOS_ID)
             return self.tokenizer.detokenize(ids)
         unknown = tf.fill(tf.shape(ids), UNKNOWN) if unknown is None else unknown

@@ -76,7 +76,7 @@ class CheckpointFolder:
 
     Args:
         folder: Where they lie.
-        keep_last: How many of the newest are kept.
+        keep_last: How many of the newest that were validated are kept.
         keep_best: How many of those with the best validation BLEU are kept besides.
 
     Attributes:

@@ -39,7 +39,7 @@ class Limits:
     """The limits of one session of training, whatever its experiment.
 
     Args:
-        max_seconds: After this time it stops as if by a signal.
+        max_seconds: So long after its first update it stops as if by a signal.
         allow_changes: Settings (`section.name`) in which a checkpoint may differ.
     """
 
@@ -57,7 +57,7 @@ class Stop:
     dropped.
 
     Args:
-        max_seconds: The time limit.
+        max_seconds: The time limit, from `begin` on.
 
     Attributes:
         exit_code: 0, or the exit code for the process.
@@ -72,7 +72,6 @@ class Stop:
         self._stderr: Any = None
 
     def __enter__(self) -> Stop:
-        self._end = time.monotonic() + self.max_seconds
         self._shown = _shown()
         if sys.stderr:
             self._stderr, sys.stderr = sys.stderr, _Lasting(sys.stderr)  # type: ignore[assignment]
@@ -85,6 +84,11 @@ class Stop:
         for number, handler in self._former.items():
             signal.signal(number, handler)
         sys.stderr = self._stderr
+
+    def begin(self) -> None:
+        """Begins to count the time, if nothing has yet."""
+        if self._end == math.inf:
+            self._end = time.monotonic() + self.max_seconds
 
     def requested(self) -> int:
         """Returns the exit code once it is time to stop, else 0."""

@@ -128,14 +128,15 @@ class Trainer:
         refuse_fixed(changes)
         refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
         if refused:
-            names = " ".join(row.split(":")[0] for row in refused)
+            names = [row.split(":")[0] for row in refused]
+            allowed = " ".join([*self.limits.allow_changes, *names])
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
                 + "\n  ".join(refused)
                 + ("\nThe training text has changed." if "conditions.corpus" in names else "")
                 + ("\nThe validation text has changed." if "conditions.validation" in names else "")
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
-                f"on all the same with\n  --allow-changes {names}"
+                f"on all the same with\n  --allow-changes {allowed}"
             )
         self._take_over(checkpoint)
         moved = [r for r in changes if r.startswith(SCORED_BY) and not r.startswith(UNMOVED)]
@@ -256,6 +257,7 @@ class Trainer:
                 update = self.update(*batch, self.rate_factor, stop.requested())
                 self.step += 1
                 self._clock.count(int(update.tokens))
+                stop.begin()
                 stopped = int(update.stops)  # all workers see it after the same update
                 stop.told(stopped)
                 loss = float(update.loss)

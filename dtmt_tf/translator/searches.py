@@ -25,6 +25,7 @@ from dtmt_tf.decoding import (
     normalised,
     sample,
 )
+from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.translator.constraints import Constraints, Phrase
 
@@ -60,7 +61,13 @@ class Searches:
     ) -> Constraints:
         """Returns terms and words in the model's sub-words, source terms as it reads them."""
         sources = self._read(list(glossary)).whole if glossary else []
-        terms = dict(zip(sources, glossary.values(), strict=True))
+        terms: dict[str, str] = {}
+        for source, (term, target) in zip(sources, glossary.items(), strict=True):
+            if terms.setdefault(source, target) != target:
+                raise UserError(
+                    f"The glossary's term {term!r} is read as {source!r}, which has two "
+                    f"translations: {terms[source]!r} and {target!r}."
+                )
         return Constraints(self._steps.subwords, self._size(), self._blanks, terms, vocabulary)
 
     def hold_terms(self, texts: list[str], constraints: Constraints) -> list[bool]:

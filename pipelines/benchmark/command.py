@@ -154,6 +154,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return args
 
 
+def _words(text: str) -> list[str]:
+    """Returns what a shell would make of a text."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--compare {text}: {error}.") from error
+
+
 def _parser() -> Parser:
     parser = Parser(
         "python pipelines/benchmark.py",
@@ -188,12 +196,12 @@ def _parser() -> Parser:
     what.add_argument("--threads", type=int, nargs=2, metavar=("BETWEEN", "WITHIN"),
                       help="threads between operations, and within one; 0: TensorFlow's choice "
                       "(default: those of training)")  # fmt: skip
-    what.add_argument("--devices", nargs="+", default=[], metavar="DEVICE",
+    what.add_argument("--devices", action="store", nargs="+", default=[], metavar="DEVICE",
                       help="devices of train; CPU:0 CPU:1 gives each half of the cores and a "
                       "batch of data.max_tokens_per_batch")  # fmt: skip
-    what.add_argument("--env", nargs="+", default=[], action="extend", metavar="NAME=VALUE",
+    what.add_argument("--env", nargs="+", default=[], metavar="NAME=VALUE",
                       help="environment of the measured process")  # fmt: skip
-    what.add_argument("--compare", metavar="OPTIONS",
+    what.add_argument("--compare", type=_words, metavar="OPTIONS",
                       help="also measure with these options added, in turn")  # fmt: skip
     how = parser.add_argument_group("measurement")
     how.add_argument(
@@ -261,7 +269,7 @@ def _windows(args: argparse.Namespace) -> dict[str, Any]:
     """Measures one configuration, or two in turn."""
     configurations = [args]
     if args.compare:
-        other = parse([*sys.argv[1:], *shlex.split(args.compare)])
+        other = parse([*sys.argv[1:], *args.compare])
         configurations.append(other)
     with contextlib.ExitStack() as stack:
         subjects: dict[str, timing.Elsewhere] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,6 +43,10 @@ def command() -> int:
     run = Run(experiment, folder, *common.places(args), origins)
     outcome = Session(run, strategy).train(restart=True)
     if outcome.exit_code:
+        print(
+            "Stopped. A whole training by the present code is judged, so the next one begins anew.",
+            file=sys.stderr,
+        )
         return outcome.exit_code
     passed, text = judge(evaluate(run, run.scored_splits[0]).bleu, bleu, args.margin)
     print(f"{args.task}, seed {experiment.training.seed}: {text}")

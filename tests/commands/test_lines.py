@@ -104,6 +104,21 @@ def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling)
     lines.check_files(argparse.Namespace(input=None, output=Path("in")))
 
 
+@pytest.mark.parametrize("kept", ["train/experiment.json", "train/x/step.npz", "1/assets/a/b"])
+def test_an_output_does_not_replace_what_a_run_or_an_export_keeps(tmp_path, kept):
+    path = tmp_path / "task" / "run" / kept
+    path.parent.mkdir(parents=True)
+    path.write_text("kept")
+    (tmp_path / "task" / "run" / kept.split("/")[0] / "experiment.json").write_text("{}")
+    with pytest.raises(UserError, match="a file of a run"):
+        lines.check_outputs((), {"--json": path})
+    with pytest.raises(UserError, match="a file of a run"):
+        lines.check_files(argparse.Namespace(input=None, output=path))
+    for other in tmp_path / "task" / "run" / "mine.json", path.with_name("new.json"):
+        lines.check_outputs((), {"--json": other})
+    assert path.read_text() in ("kept", "{}")
+
+
 def test_outputs_lie_where_files_can_be_written(tmp_path, monkeypatch):
     lines.check_outputs((), {"--json": tmp_path / "new" / "a", "--page": Path("/dev/full")})
     monkeypatch.setattr(os, "access", lambda *_: False)  # as of others' folders, unless it is root

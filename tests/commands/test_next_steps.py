@@ -33,6 +33,8 @@ def test_commands_name_the_run_as_seen_from_here(tmp_path, monkeypatch, name):
     parser = common.run_parser("dtmt translate", "", model="")
     assert common.model_place(parser.parse_args(translate[2:])).resolve() == folder
     assert max(map(len, text.splitlines())) <= 80
+    found = commands_of(next_steps(folder, "server:1", "dtmt", "test", tmp_path / "my texts"))
+    assert found[1][3:] == ["--split", "test", "--data-dir", str(tmp_path / "my texts")]
 
 
 def test_a_run_elsewhere_is_named_by_its_whole_path_and_a_script_by_its_door(tmp_path, monkeypatch):

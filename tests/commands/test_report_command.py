@@ -1,5 +1,6 @@
 """What `dtmt report` writes, and where."""
 
+import dataclasses
 import fcntl
 import json
 
@@ -54,16 +55,21 @@ def test_sentences_of_earlier_weights_are_left_out(stopped):
         "validation": scores(200, weights_sha256="old", checkpoint_steps=[200]),
         "train": scores(300, checkpoint_steps=[300]),
     }
-    assert report._older({}) == set() and report._older(found) == {"validation"}
+    search = dataclasses.asdict(stopped.experiment.decoding)
+    assert report._older({}, search) == set() and report._older(found, search) == {"validation"}
+    found["train"]["decoding"] = {**search, "beam_size": 1}  # as by evaluate --set
+    assert report._older(found, search) == {"validation", "train"}
+    del found["train"]["decoding"]
     again = found | {"last": scores(300, weights_sha256="mean", checkpoint_steps=[200, 300])}
-    assert report._older(again) == {"test", "validation", "train"}
+    assert report._older(again, search) == {"test", "validation", "train"}
     sources, _ = stopped.corpus.lines("validation")
     (stopped.work / "validation.txt").write_text("a line\n" * len(sources))
     pages = []
     for kept in found, {"validation": found["validation"]}:
         (stopped.work / "scores.json").write_text(json.dumps(kept))
         pages.append(report.write_report(stopped).read_text("utf-8"))
-    told = "Not of the newest weights, and shown no further: validation;"
+    told = "Not of the newest weights, or by another search than the run's own, and shown no "
+    told += "further: validation;"
     assert [("validation: worst sentences" in page, told in page) for page in pages] == [
         (False, True),
         (True, False),

@@ -145,6 +145,16 @@ def test_files_of_different_lengths_are_refused(run, option, source):
         run(option, "other", source=source)
 
 
+@pytest.mark.parametrize("option", ["--prefix", "--score"])
+def test_files_of_different_lengths_are_refused_before_a_model_is_loaded(
+    run, tmp_path, monkeypatch, option
+):
+    (tmp_path / "in").write_text("a\n" * 4)
+    monkeypatch.setattr(Upper, "load", lambda *_: pytest.fail("it was loaded"))
+    with pytest.raises(UserError, match="other has 3 lines, in has more"):
+        run("in", option, "other")
+
+
 @pytest.mark.parametrize(
     "options",
     [

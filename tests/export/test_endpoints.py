@@ -195,12 +195,14 @@ def test_a_translation_scores_what_the_search_says():
 
 
 def test_scores_are_sums_over_the_given_words(endpoints):
-    source, target = TEXTS[:2] + ["", "a dog"], ["the dog runs", "", "a", "two dogs run " * 40]
+    long = "two dogs run " * 40
+    source, target = [*TEXTS[:2], "", "a dog", long], ["the dog runs", "", "a", long, "a dog"]
     outputs = endpoints.score(tf.constant(source), tf.constant(target))
     most = 4 * LONGEST
-    for k in range(4):
-        source_ids = endpoints.source.encode([source[k]]).to_tensor()
-        target_ids = endpoints.target.encode([target[k]]).to_tensor()[:, :most]
+    for k in range(5):
+        source_ids = endpoints.source.encode([source[k]], most).to_tensor()
+        assert source_ids[0, -1] == EOS_ID
+        target_ids = endpoints.target.encode([target[k]], most).to_tensor()
         logits = tf.nn.log_softmax(endpoints.model(source_ids, target_ids))
         expected = tf.gather(logits[0], target_ids[0], batch_dims=1)
         close(outputs["log_probability"][k], tf.reduce_sum(expected))

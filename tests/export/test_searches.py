@@ -151,6 +151,8 @@ def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     assert texts and set(texts) <= set("grass dog")
     with pytest.raises(UserError, match="can not be written"):
         translator.constraints({"dog": "\u2603"})
+    with pytest.raises(UserError, match="is read as 'two dogs', which has two translations"):
+        translator.constraints({"two dogs": "mat", "two\u00a0dogs": "grass"})
     read = _Read(None, [], [["hotdogs", "and", "a dog"], [""]], ["hotdogs and a dog", "one dog"])
     phrases = _phrases(read, translator.constraints({"dog": "mat"}))
     assert [list(map(bool, own)) for own in phrases] == [[False, False, True], [True]]

@@ -327,6 +327,7 @@ def test_the_fit_is_linear_in_depth_and_in_length():
         (["train", "--model", "rnn_baseline", "--form", "plain"], "of DTMT alone"),
         (["train", "--model", "rnn_baseline", "--table"], "nor with --table"),
         (["export", "--compare=--beam 1"], "does not go with export"),
+        (["train", "--compare=--env 'A=b"], "No closing quotation"),
         (["train", "--run", "x"], "decode and export"),
         (["decode", "--saved-model"], "needs --run"),
         (["train", "--windows", "0"], "at least 1"),

@@ -107,9 +107,9 @@ def test_records_of_changed_settings_are_the_measure_of_those(night):
     assert [name.rpartition("/")[2] for name in devices] == ["device:CPU:0", "device:CPU:1"]
 
 
-def test_a_stopped_training_is_not_judged(night):
+def test_a_stopped_training_is_not_judged(night, capsys):
     assert night(*ONE, bleu=40.0, exit_code=130) == 130
-    assert "test" not in night.done
+    assert "test" not in night.done and "begins anew" in capsys.readouterr().err
 
 
 def test_without_a_published_mean_nothing_is_trained(night):

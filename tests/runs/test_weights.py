@@ -117,8 +117,11 @@ def test_a_run_begins_with_another_ones_weights_and_subwords(source, caplog, mon
                 "decoding.beam_size=1", "decoding.extra_length=5")  # fmt: skip
     strategy = make_strategy(False, ["CPU:0"])
     run = beginner(source, "tuned", *settings)
+    run.origins = {"data.source_vocab_size": "--set", "data.target_vocab_size": "default"}
     assert Session(run, strategy).train().exit_code == 0
     assert "weights are those of" in caplog.text and "New are: none" in caplog.text
+    assert "data.source_vocab_size=40 changes nothing" in caplog.text
+    assert "data.target_vocab_size" not in caplog.text
     assert run.vocabulary.fingerprint == source.vocabulary.fingerprint
     recorded = json.loads((run.work / "experiment.json").read_text())
     assert recorded["settings"]["data"]["source_vocab_size"] == source.vocabulary.source.size != 40

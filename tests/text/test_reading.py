@@ -65,11 +65,18 @@ def test_the_selector_of_an_emoji_is_no_accent():
         assert read(subwords_of([line] * 9, 8), f"e\u0301 {line}") == [f"é {line}"]
 
 
-@pytest.mark.parametrize(
-    "kind", [{"byte_fallback": True, "size": 330}, {"normalization": "nmt_nfkc"}]
-)
-def test_vocabularies_that_know_them_otherwise_read_them_as_in_training(kind):
-    subwords = subwords_of(LINES, **kind)
+def test_bytes_that_training_did_not_have_are_not_read():
+    subwords = subwords_of(LINES, byte_fallback=True, size=330)
+    assert read(subwords, "der\u00a0Hu\u00adnd u\u0308ber \U0001f600") == [
+        "der Hund über \U0001f600"
+    ]
+    assert read(subwords_of(["a\u00a0b"] * 9, byte_fallback=True, size=264), "a\u00a0b") == [
+        "a\u00a0b"
+    ]
+
+
+def test_vocabularies_that_know_them_otherwise_read_them_as_in_training():
+    subwords = subwords_of(LINES, normalization="nmt_nfkc")
     texts = [f"der{one}Hund" for one in "\t\u00a0\u3000\u200b\ufeff"]
     assert read(subwords, *texts) == texts
     assert not any(UNK_ID in row for row in subwords.encode_lists(texts))

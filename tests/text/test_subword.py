@@ -156,6 +156,9 @@ def test_byte_fallback_leaves_nothing_unknown(models):
     texts = ["漢字 der 🙂", "x\ty"]
     assert not any(UNK_ID in row for row in encode(models["byte fallback"], texts))
     assert round_trip(models["byte fallback"], texts) == texts
+    ids = models["byte fallback"].encode(texts).to_tensor()
+    as_it_stands = models["byte fallback"].decode(ids, tf.fill(ids.shape, "never"))
+    assert [text.decode() for text in as_it_stands.numpy()] == texts
 
 
 # Round trip.

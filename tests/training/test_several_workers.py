@@ -61,7 +61,7 @@ def test_a_time_that_is_over_is_what_a_worker_tells_the_others(tmp_path):
     told, step = [], late.update.step
     late.update.step = Calls(step, lambda *given: told.append(given[-1]) or step(*given))
     outcome = late.run()
-    assert (outcome.step, outcome.exit_code, told) == (1, 124, [124])
+    assert (outcome.step, outcome.exit_code, told) == (2, 124, [0, 124])
 
 
 def test_workers_stop_and_clip_by_the_scores_of_the_chief(tmp_path, monkeypatch):
