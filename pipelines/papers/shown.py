@@ -147,7 +147,7 @@ def _seeds(name: str) -> tuple[str, ...]:
 
 AT_0 = {
     1: ("depth 1, offset 0", _seeds("lgru1-d38e8c44")),
-    4: ("depth 4, offset 0", ("depth4-offset0", "depth4-offset0-2")),
+    4: ("depth 4, offset 0", _seeds("lgru4-3caa3214")),
 }
 AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
 AT_3 = {
