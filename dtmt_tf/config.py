@@ -270,9 +270,7 @@ class TrainingConfig(Section):
         at_least=0,
         at_most=100_000,
     )
-    keep_last: int = setting(
-        5, "newest checkpoints with a validation that are kept", at_least=1, at_most=1000
-    )
+    keep_last: int = setting(5, "newest validated checkpoints kept", at_least=1, at_most=1000)
     keep_best: int = setting(5, "those of the best BLEU that are kept", at_least=1, at_most=1000)
     average: str = setting(
         "best",

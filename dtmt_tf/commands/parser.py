@@ -127,7 +127,9 @@ class Parser(argparse.ArgumentParser):
         """Parses arguments; for a shell that asks how they may go on, answers that and ends."""
         if COMPLETING in os.environ:
             import argcomplete
+            from argcomplete.finders import safe_actions
 
+            safe_actions.update((Given, Once))  # what it takes while it looks for an answer
             argcomplete.autocomplete(self)
         parsed = super().parse_args(args, namespace)
         for name, value in vars(parsed).items():  # paths may be any bytes, texts may not

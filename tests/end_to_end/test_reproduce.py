@@ -64,6 +64,12 @@ def shop(tmp_path_factory):
     return folder, arguments, stopped, in_this_process(arguments)
 
 
+def of_rows(arguments, *rows):
+    """The same arguments with other rows."""
+    k = arguments.index("--rows") + 1
+    return [*arguments[:k], *rows, *arguments[k + len(ROWS) :]]
+
+
 def in_this_process(arguments):
     """What the command says that runs its rows in this process, without graphs."""
     out, errors = io.StringIO(), io.StringIO()
@@ -170,7 +176,7 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
 
 def test_rows_begin_with_a_trained_row(shop, here, monkeypatch, tmp_path):
     folder, arguments, *_ = shop
-    begun = [*arguments, "--rows", "lgru0", "--begin-with", "gru0"]
+    begun = [*of_rows(arguments, "lgru0"), "--begin-with", "gru0"]
     runs = []
 
     def session(run, limits):
@@ -208,7 +214,7 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     shutil.copy(folder / "RESULTS.md", tmp_path)
     places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
     places += ["--report", tmp_path / "RESULTS.md"]
-    result = here("reproduce", *arguments, *places, "--rows", "wide")
+    result = here("reproduce", *of_rows(arguments, "wide"), *places)
     assert result.returncode == 0, result.stderr
     wide, narrow = (found(tmp_path)[name] for name in ("wide", "gru0"))
     assert re.fullmatch("wide-[0-9a-f]{8}-seed1", wide["name"])
@@ -222,7 +228,7 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     assert kept["test"]["decoding"]["beam_size"] == 1
     shutil.rmtree(tmp_path / "models")
     (tmp_path / "records" / f"custom-{wide['name']}.json").unlink()
-    refused = here("reproduce", *arguments, *places, "--rows", "wide")
+    refused = here("reproduce", *of_rows(arguments, "wide"), *places)
     assert refused.returncode == 2 and "--rows gru0 --seeds 1." in refused.stderr
 
 
@@ -251,7 +257,7 @@ def test_a_row_of_trainings_that_predict_together(shop, here, monkeypatch, tmp_p
     shutil.copy(folder / "RESULTS.md", tmp_path)
     places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
     places += ["--report", tmp_path / "RESULTS.md", "--seeds", "1", "2"]
-    result = here("reproduce", *arguments, *places, "--rows", "gru0", "two")
+    result = here("reproduce", *of_rows(arguments, "gru0", "two"), *places)
     assert result.returncode == 0, result.stderr
     (path,) = (tmp_path / "records").glob("custom-two-*")
     two, one = json.loads(path.read_text()), found(folder)["gru0"]
@@ -259,7 +265,7 @@ def test_a_row_of_trainings_that_predict_together(shop, here, monkeypatch, tmp_p
     assert (two["updates"], two["parameters"]) == (2 * UPDATES, 2 * one["parameters"])
     assert (two["beam_size"], one["beam_size"]) == (3, 1)
     assert two["series"] == one["series"]
-    refused = here("reproduce", *arguments, *places[:-1], "--rows", "two")
+    refused = here("reproduce", *of_rows(arguments, "two"), *places[:-1])
     assert refused.returncode == 2 and "two is of trainings that predict" in refused.stderr
     assert "--seeds 1 2." in refused.stderr
 
