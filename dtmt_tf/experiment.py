@@ -23,7 +23,7 @@ from dtmt_tf.config import (
 )
 from dtmt_tf.errors import DAMAGED, UserError, hint
 from dtmt_tf.languages import check_language
-from dtmt_tf.settings import about, as_override
+from dtmt_tf.settings import about, as_override, other_side
 from dtmt_tf.settings_file import MODEL_NAME, TASK, SettingsFile, as_yaml
 
 
@@ -51,10 +51,6 @@ KINDS: dict[str, Any] = {
 SECTIONS = ("model", *KINDS)
 LATER = ("export",)  # sections that runs of version 0.1 do not have
 Change = tuple[str, Any, str]  # a setting, its value and where that comes from
-CUTTING = (  # settings of `data` that say how text is cut into sub-words, but for their number
-    *("vocabulary_kind", "joint_vocabulary", "normalization", "split_digits", "byte_fallback"),
-    *("reserved_symbols", "character_coverage"),
-)
 
 
 def resolve(
@@ -111,12 +107,11 @@ def turned(experiment: Experiment, origins: Mapping[str, str]) -> tuple[Experime
     data = experiment.data
     if not data.reverse:
         return experiment, dict(origins)
-    other: dict[str, str] = {}
-    for item in dataclasses.fields(data):
-        # a joint vocabulary has one size, which source_vocab_size gives
-        if "source" in item.name and not (data.joint_vocabulary and "vocab_size" in item.name):
-            opposite = item.name.replace("source", "target")
-            other |= {item.name: opposite, opposite: item.name}
+    pairs = [
+        (item.name, other_side(item.name, data.joint_vocabulary))
+        for item in dataclasses.fields(data)
+    ]
+    other = {name: opposite for name, opposite in pairs if name != opposite}
     values: dict[str, Any] = {name: getattr(data, other[name]) for name in other}
     moved = {f"data.{name}": origins[f"data.{other[name]}"] for name in other}
     data = dataclasses.replace(data, **values)

@@ -154,6 +154,17 @@ class Section:
             )
 
 
+def other_side(name: str, joint_vocabulary: bool) -> str:
+    """Returns the setting of `data` that says of target or source what this one says of the other.
+
+    A joint vocabulary has one size, which `source_vocab_size` gives.
+    """
+    if joint_vocabulary and "vocab_size" in name:
+        return name
+    sides = {"source": "target", "target": "source"}
+    return "_".join(sides.get(word, word) for word in name.split("_"))
+
+
 def is_built_in(origin: str) -> bool:
     """Whether a value comes from a default, a task or a preset, and not from the user."""
     return origin == "default" or origin.startswith(("task ", "model "))

@@ -213,7 +213,8 @@ def _splits(args: argparse.Namespace) -> Any:
     if ours := [text for text in args.set if text.startswith("export.")]:
         raise UserError(
             f"--set {ours[0]} changes what is exported; a run is scored by its checkpoint. Export "
-            "it so, and score its translations: translate.py --saved-model, then --hypotheses."
+            "it so, and score its translations: dtmt translate --model, then dtmt evaluate "
+            "--hypotheses."
         )
     run = common.open_run(args, args.set)
     lines.check_outputs((), {"--json": args.json})

@@ -11,18 +11,16 @@ from dtmt_tf import caller
 PAGE_PORT = 8080
 
 
-def next_steps(
-    folder: Path, image: str, served_as: str, split: str, data_dir: Path | None = None
-) -> str:
+def next_steps(folder: Path, split: str, data_dir: Path | None = None) -> str:
     """Returns commands for an exported run: translate, score, TensorBoard, server, web page.
 
     Args:
         folder: The run's folder.
-        image: The server's container image.
-        served_as: The name that clients ask for.
         split: What it can be scored on.
         data_dir: Where the text was found, if a command has to be told.
     """
+    from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE, SERVER_OPTIONS
+
     place = os.path.relpath(folder) if folder.resolve().is_relative_to(Path.cwd()) else str(folder)
     runs = os.path.dirname(os.path.dirname(place)) or "."  # where TensorBoard calls it task/name
     named = place if os.sep in place else os.path.join(".", place)
@@ -35,9 +33,9 @@ def next_steps(
         (
             "serve it",
             [
-                f"docker run --rm -p 127.0.0.1:8501:8501 -e MODEL_NAME={served_as} \\",
-                f'    -v "{mount}:/models/{served_as}" \\',
-                f"    {image}",
+                f"docker run --rm -p 127.0.0.1:8501:8501 -e MODEL_NAME={SERVED_AS} \\",
+                f'    -v "{mount}:/models/{SERVED_AS}" \\',
+                f"    {SERVER_IMAGE} {SERVER_OPTIONS}",
             ],
         ),
     ]

@@ -14,7 +14,6 @@ from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, Task
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import (
-    CUTTING,
     Change,
     Experiment,
     from_dict,
@@ -219,7 +218,7 @@ def _of_other(
     how many sub-words there are; how text is cut, where that differs from what is not sized.
     """
     from dtmt_tf.models import MODELS
-    from dtmt_tf.runs.subwords import SIZES
+    from dtmt_tf.training.changes import CUTTING, SIZES
 
     if not args.init_from:
         return {}
@@ -248,12 +247,12 @@ def _of_other(
 def _kept(folder: Path) -> _Sizes | None:
     """Returns the sizes of a run that has begun; none if there is no such run."""
     from dtmt_tf.models import MODELS
-    from dtmt_tf.runs.former import ASIDE
+    from dtmt_tf.runs.former import ASIDE, CHECKPOINTS
 
     begun = [
         folder / place / "experiment.json"  # as `train` leaves it, or a `--restart` that was killed
         for place in ("train", ASIDE)
-        if any((folder / place).glob("checkpoints/step-*.npz"))
+        if any((folder / place).glob(CHECKPOINTS))
     ]
     if not (begun and begun[0].exists()):
         return None

@@ -251,7 +251,6 @@ def _tell(what: str) -> None:
 def finish(run: Run, start: float) -> None:
     """Scores a trained run and exports it; says what can be done with it."""
     from dtmt_tf.evaluation import format_scores
-    from dtmt_tf.export.model_card import SERVED_AS, SERVER_IMAGE, SERVER_OPTIONS
     from dtmt_tf.runs import evaluate, publish
 
     experiment = run.experiment
@@ -267,5 +266,4 @@ def finish(run: Run, start: float) -> None:
     print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
     split = next(iter(run.scored_splits), "train")
     named = run.data_dir if run.data_dir != common.named_data_dir() else None
-    server = f"{SERVER_IMAGE} {SERVER_OPTIONS}"
-    print(next_steps(run.folder, server, SERVED_AS, split, named))
+    print(next_steps(run.folder, split, named))

@@ -12,7 +12,7 @@ from typing import Any
 
 from dtmt_tf.config import DecodingConfig, ExportConfig
 from dtmt_tf.export.signatures import SIGNATURES
-from dtmt_tf.settings import about, as_override, is_built_in
+from dtmt_tf.settings import about, as_override, is_built_in, other_side
 
 SERVER_IMAGE = "tensorflow/serving:2.20.0"
 # Products of this size gain nothing by threads: one line alone takes 1.4 to 1.8 times as long.
@@ -156,7 +156,7 @@ def _score(
 
 def _united(settings: Mapping[str, Any], name: str, members: Sequence[str]) -> str:
     """Returns the command that makes this ensemble again."""
-    command = ["python", "pipelines/ensemble.py", "--task", settings["task"], "--name", name]
+    command = ["dtmt", "ensemble", "--task", settings["task"], "--name", name]
     return shlex.join([*command, *members])
 
 
@@ -168,7 +168,7 @@ def _command(
     origins: Mapping[str, str],
 ) -> str:
     """Returns the command that trains this model again, from the weights that it began with."""
-    command = ["python", "pipelines/train.py", "--task", settings["task"]]
+    command = ["dtmt", "train", "--task", settings["task"]]
     command += ["--model", settings["model_name"], "--name", name]
     if began:
         task, _, run = began.rpartition("/")
@@ -186,10 +186,7 @@ def _command(
 def _as_given(key: str, data: Mapping[str, Any]) -> str:
     """Returns a setting's name before `data.reverse` exchanged source and target."""
     section, _, setting = key.partition(".")
-    if section != "data" or (data["joint_vocabulary"] and "vocab_size" in setting):
-        return key
-    sides = {"source": "target", "target": "source"}
-    return section + "." + "_".join(sides.get(name, name) for name in setting.split("_"))
+    return key if section != "data" else f"data.{other_side(setting, data['joint_vocabulary'])}"
 
 
 def card_text(card: Mapping[str, Any]) -> str:
@@ -249,8 +246,8 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
     """Returns the section on scores as lines."""
     if not scores:
         return [
-            "None: the model was exported before it was scored. Run `pipelines/evaluate.py` and",
-            "export again.",
+            "None: the model was exported before it was scored. Run `dtmt evaluate`, then",
+            "`dtmt export`.",
         ]
     rows = [
         (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dtmt_tf import folders
 from dtmt_tf.errors import UserError
 from dtmt_tf.text import Vocabulary
+from dtmt_tf.training.checkpoint import DAMAGED_ENDING
 
 if TYPE_CHECKING:
     from dtmt_tf.runs.run import Run
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ASIDE = ".former"
+CHECKPOINTS = "checkpoints/step-*.npz"
 EVENTS = "events.out.tfevents.*"
 KNOWN = (  # what a run makes in its folder `train`; translations of splits besides
     *("experiment.json", "samples.json", "subwords.json", "scores.json", *Vocabulary.FILES),
-    *("checkpoints/step-*.npz", "checkpoints/step-*.npz.damaged", "*.partial"),
+    *(CHECKPOINTS, f"{CHECKPOINTS}{DAMAGED_ENDING}", "checkpoints/*.partial", "*.partial"),
     *(EVENTS, f"tensorboard/{EVENTS}", "trackers.json", "bad-step-*.json"),
     *("report.html", "curve.png", "metrics.csv"),  # see `commands.report`
 )

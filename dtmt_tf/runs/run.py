@@ -27,7 +27,7 @@ from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, wi
 from dtmt_tf.export import sample_pairs
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
-from dtmt_tf.runs.former import ASIDE
+from dtmt_tf.runs.former import ASIDE, CHECKPOINTS
 from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
@@ -111,7 +111,7 @@ class Run:
             UserError: If there is none, or an override is about anything else.
         """
         path = folder / "train" / "experiment.json"
-        if (folder / ASIDE).exists() and not any(folder.glob("train/checkpoints/step-*.npz")):
+        if (folder / ASIDE).exists() and not any(folder.glob(f"train/{CHECKPOINTS}")):
             raise UserError(
                 f"{folder} is being trained anew with --restart. If that was killed, the same "
                 "command without --restart puts back what was there."

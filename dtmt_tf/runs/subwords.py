@@ -15,6 +15,7 @@ from dtmt_tf.files import write_atomically
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.sizing import SIZED
 from dtmt_tf.text import TooFewSubwords, Vocabulary
+from dtmt_tf.training.changes import SIZES
 
 if TYPE_CHECKING:
     from dtmt_tf.runs.run import Run
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MADE_FROM = "subwords.json"
-SIZES = ("source_vocab_size", "target_vocab_size")  # settings of data
 
 
 def subwords_of(run: Run) -> Vocabulary:

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import CUTTING, to_dict
+from dtmt_tf.experiment import to_dict
 from dtmt_tf.languages import are_opposite
 from dtmt_tf.models import MODELS, Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
 from dtmt_tf.settings import as_override
 from dtmt_tf.training import load_weights
+from dtmt_tf.training.changes import CUTTING
 
 logger = logging.getLogger(__name__)
 

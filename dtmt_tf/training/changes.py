@@ -7,10 +7,12 @@ from dtmt_tf.errors import UserError
 
 NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
 STATE = "training.optimizer"
-CUT = (  # settings of `data` by which the sub-words of a run were made
-    *("vocabulary_kind", "joint_vocabulary", "source_vocab_size", "target_vocab_size"),
-    *("normalization", "split_digits", "byte_fallback", "reserved_symbols", "character_coverage"),
+# settings of `data` by which sub-words are made: how text is cut, and how many there are
+CUTTING = (
+    *("vocabulary_kind", "joint_vocabulary", "normalization", "split_digits", "byte_fallback"),
+    *("reserved_symbols", "character_coverage"),
 )
+SIZES = "source_vocab_size", "target_vocab_size"
 ENDS = "max_steps", "patience"  # settings of `training` that say when a run has ended
 IDLE = (  # those of `training` that say nothing of how an ended run's weights came about
     *("training.average", "training.keep_", "training.log_steps:", "training.precision:"),
@@ -30,7 +32,7 @@ def refuse_fixed(changes: Sequence[str]) -> None:
             f"{STATE} cannot change within a run: the saved state does not fit another optimiser. "
             + NEW_RUN
         )
-    if cut := [name for name in names if name in {f"data.{each}" for each in CUT}]:
+    if cut := [name for name in names if name in {f"data.{each}" for each in (*CUTTING, *SIZES)}]:
         raise UserError(
             f"{', '.join(cut)} cannot change within a run: its sub-words are made. Give the value "
             "that it began with, or begin a run with another --name."

@@ -20,11 +20,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import clear_leftovers, write_atomically
 
 META = "meta"
 NAME = re.compile(r"step-([0-9]{8,})\.npz")
-DAMAGED = ".damaged"
+DAMAGED_ENDING = ".damaged"
 END = b"PK\5\6"  # begins the last record of an archive; the size of a comment is its end
 END_SIZE = 22
 COMMENT_SIZE = hashlib.sha256().digest_size
@@ -55,9 +55,6 @@ class Checkpoint:
         tokens: Target words seen so far.
         rate_factor: What the schedule's rate is multiplied by.
         bad_steps: Updates in a row, up to this one, that were not finite.
-
-    Raises:
-        UserError: If the file has fields that this version does not know.
     """
 
     step: int
@@ -127,8 +124,7 @@ class CheckpointFolder:
             np.savez(file, **arrays)  # type: ignore[arg-type]
             _seal(file)
 
-        for partial in self.folder.glob("*.partial"):  # left by a process that was killed
-            partial.unlink()
+        clear_leftovers(self.folder)
         path = self.path(checkpoint.step)
         write_atomically(path, write)
         before = [step for step in self.steps() if step <= checkpoint.step - checkpoint.bad_steps]
@@ -165,7 +161,7 @@ class CheckpointFolder:
                 damaged.append(path)
                 continue
             for other in damaged:
-                aside = other.with_name(other.name + DAMAGED)
+                aside = other.with_name(other.name + DAMAGED_ENDING)
                 with contextlib.suppress(FileNotFoundError):  # another worker was faster
                     other.rename(aside)
                 logger.warning(
@@ -210,7 +206,7 @@ class CheckpointFolder:
         """Reads the checkpoint of a step.
 
         Raises:
-            UserError: If the file is damaged.
+            UserError: If the file is damaged, or of a version with other fields.
         """
         arrays, meta = self._read(step, ("model/", "optimizer/"))
         weights = {
@@ -226,7 +222,7 @@ class CheckpointFolder:
         """Reads the checkpoint of a step without its arrays.
 
         Raises:
-            UserError: If the file is damaged.
+            UserError: If the file is damaged, or of a version with other fields.
         """
         _, meta = self._read(step, ())
         return self._checkpoint(step, {}, [], meta)

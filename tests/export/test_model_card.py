@@ -114,7 +114,7 @@ def test_the_card_is_what_json_gives_back():
 def test_the_command_makes_the_same_experiment(overrides):
     experiment = experiment_of(*overrides)
     command = shlex.split(card_of(experiment)["command"])
-    start = "python pipelines/train.py --task toy --model toy8 --name mine".split()
+    start = "dtmt train --task toy --model toy8 --name mine".split()
     assert command[: len(start)] == start
     given = command[len(start) :]
     assert given[:1] == (["--set"] if overrides else [])
@@ -156,7 +156,7 @@ def test_the_command_has_what_options_files_and_sizes_set():
 def test_a_card_names_the_run_that_training_began_with(run, named):
     card = card_of(experiment_of("training.max_steps=7") | {"init_from": {"run": run}})
     assert card["init_from"] == run
-    start = "python pipelines/train.py --task toy --model toy8 --name mine --init-from"
+    start = "dtmt train --task toy --model toy8 --name mine --init-from"
     assert card["command"] == f"{start} {named} --set training.max_steps=7"
     text = section(card, "Training data")
     assert text.endswith(
@@ -167,7 +167,7 @@ def test_a_card_names_the_run_that_training_began_with(run, named):
 
 def test_an_ensembles_card_names_its_members_and_no_seed():
     card = card_of(experiment_of("training.max_steps=7") | {"members": ["a", "b c"]})
-    assert card["command"] == "python pipelines/ensemble.py --task toy --name mine a 'b c'"
+    assert card["command"] == "dtmt ensemble --task toy --name mine a 'b c'"
     assert "2 models that predict together, `toy8` first, with 8,953,232" in card_text(card)
     text = section(card, "How it was trained")
     assert "- members: `a`, `b c`" in text

@@ -22,6 +22,7 @@ OURS = [
     *("experiment.json", "samples.json", "subwords.json", "scores.json", "source.spm"),
     *("target.spm", "test.txt", "news.txt", "validation.txt.partial", "train.txt.partial.json"),
     *("checkpoints/step-00000020.npz", "checkpoints/step-00000010.npz.damaged"),
+    "checkpoints/step-00000030.npz.0123456789abcdef.partial",
     *("tensorboard/events.out.tfevents.1.host.2.0.v2", "trackers.json"),
     *("bad-step-00000012.json", "bad-step-00000012-worker-1.json"),
 ]

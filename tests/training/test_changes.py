@@ -6,7 +6,6 @@ import pytest
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import CUTTING
 from dtmt_tf.training import Limits, changes
 from tests.training.toy_trainer import TRAINING, make_trainer
 
@@ -66,8 +65,9 @@ def test_a_run_that_a_change_ends_may_end(tmp_path):
 
 def test_what_cuts_text_into_sub_words_never_changes(tmp_path):
     names = {field.name for field in dataclasses.fields(DataConfig)}
-    assert {*CUTTING} < {*changes.CUT} < names
-    for name in changes.CUT:
+    cut = *changes.CUTTING, *changes.SIZES
+    assert {*cut} < names and {name for name in names if "vocab_size" in name} < {*cut}
+    for name in cut:
         with pytest.raises(UserError, match=f"data.{name} cannot change .*its sub-words are made"):
             changes.refuse_fixed([f"data.{name}: a -> b"])
     changes.refuse_fixed(["data.max_length: 5 -> 6", "training.seed: 1 -> 2"])

@@ -176,7 +176,7 @@ def test_a_mean_with_a_damaged_part_is_refused_and_the_part_named(three):
 
 
 def test_what_a_killed_process_left_is_removed_before_room_is_needed(three, monkeypatch):
-    left = three.folder / "step-00000007.npz.partial"
+    left = three.folder / "step-00000007.npz.0123456789abcdef.partial"
     left.write_bytes(b"half of it")
 
     def write(path, content):
