@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from dtmt_tf.errors import UserError
 
@@ -65,6 +67,21 @@ def write_atomically(
                 temporary.unlink()
             raise
         flush(target.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a value as JSON, see `write_atomically`; dataclasses become objects.
+
+    Args:
+        path: The file.
+        value: Dataclasses, mappings, sequences, texts and numbers.
+
+    Raises:
+        UserError: If there is no room.
+        ValueError: If a number is infinite or not a number, which JSON cannot hold.
+    """
+    text = json.dumps(_to_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, f"{text}\n".encode())
 
 
 def is_special(path: Path) -> bool:
@@ -237,3 +254,14 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _to_plain(value: Any) -> Any:
+    """Returns dataclasses, mappings and sequences as the types that JSON has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_plain(item) for item in value]
+    return value

@@ -47,3 +47,15 @@ def machine() -> dict[str, Any]:
         "threads": cores(),
         "gpus": len(tf.config.list_physical_devices("GPU")),
     }
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has bfloat16 instructions, as far as the system tells.
+
+    TensorFlow's devices stay unset, as a strategy of several workers must be the first to set them.
+    """
+    import tensorflow as tf
+
+    features = Path("/proc/cpuinfo")
+    known = features.exists() and not tf.config.list_physical_devices("GPU")
+    return not known or "bf16" in features.read_text()

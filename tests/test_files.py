@@ -1,5 +1,6 @@
 import errno
 import fcntl
+import json
 import os
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from dtmt_tf import files
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import clear_leftovers, write_atomically
+from dtmt_tf.files import clear_leftovers, write_atomically, write_json
 from tests.disk import file_size_limit
 
 ROOT = Path(__file__).parents[1]
@@ -311,3 +312,31 @@ def test_on_a_file_system_without_locks_files_are_written_and_no_leftover_is_rem
     half.write_bytes(b"of another process, perhaps")
     assert clear_leftovers(tmp_path) == []
     assert names(tmp_path) == ["file", half.name]
+
+
+def test_json_has_the_users_ordinary_permissions(tmp_path):
+    (tmp_path / "plain").write_text("")
+    write_json(tmp_path / "scores.json", {"bleu": 1.0})
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "scores.json")]
+    assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, function):
+    path = tmp_path / "scores.json"
+    write_json(path, {"bleu": 1.0})
+
+    def fail(*unused_args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_json(path, {"bleu": 2.0})
+    assert json.loads(path.read_text()) == {"bleu": 1.0}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_not_a_number_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="Out of range"):
+        write_json(tmp_path / "scores.json", {"bleu": float("nan")})
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
+
+from dtmt_tf import machine
 
 COUNTING = """
 import ctypes, resource, threading
@@ -49,3 +52,23 @@ def page_faults(**environment):
 def test_a_thread_gets_what_was_freed_before_without_a_page_fault():
     assert page_faults() < 1_000
     assert page_faults(MALLOC_TRIM_THRESHOLD_="131072") > 10_000  # the user's wish
+
+
+@pytest.mark.parametrize(
+    ("features", "devices", "expected"),
+    [
+        ("flags : avx512f avx512_bf16", [], True),
+        ("flags : avx512f", [], False),
+        ("flags : avx512f", ["GPU:0"], True),
+        (None, [], True),  # a system that does not tell
+    ],
+)
+def test_a_processor_without_bfloat16_is_known_by_its_flags(
+    features, devices, expected, tmp_path, monkeypatch
+):
+    told = tmp_path / "cpuinfo"
+    if features:
+        told.write_text(features)
+    monkeypatch.setattr(machine, "Path", {"/proc/cpuinfo": told}.get)
+    monkeypatch.setattr(tf.config, "list_physical_devices", {"GPU": devices}.get)
+    assert machine.multiplies_bfloat16() is expected

@@ -99,7 +99,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     _check(args)
 
-    from dtmt_tf.evaluation import contrast, write_json
+    from dtmt_tf.evaluation import contrast
+    from dtmt_tf.files import write_json
 
     contrasts = [each for path in args.sets for each in read_set(path, args.text)]
     if not contrasts:
@@ -146,9 +147,7 @@ def _check(args: argparse.Namespace) -> None:
 
     for folder in args.saved_model or []:  # all are there before the first is scored
         find_model(folder)
-        for option in ("task", "model", "name"):
-            if getattr(args, option) is not None:
-                raise UserError(f"{folder} and --{option} both name a model. Give one of them.")
+        common.refuse_beside(str(folder), args)
     read = [*args.sets, *(args.text or ())]
     lines.check_outputs(read, {f"--{each}": getattr(args, each) for each in OUTPUTS})
 

@@ -63,8 +63,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         **{"devices": (), "strategy": "mirrored"},
     )
     args = parser.parse_args(arguments)
-    if args.output.suffix != ".html":  # nothing else is written over
-        raise UserError(f"{args.output}: a page's name ends in .html.")
+    lines.check_page(args.output)
     lines.check_outputs((), {"--output": args.output})
     is_own = own_text.is_named(args)
     startup.start_tensorflow()

@@ -105,7 +105,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
             raise UserError(f"--{option} names a run; --references and --hypotheses score files.")
     startup.start_tensorflow()
 
-    from dtmt_tf.evaluation import write_json
+    from dtmt_tf.files import write_json
 
     records = _files(args) if of_files else _splits(args)
     if args.json:
@@ -259,8 +259,7 @@ def _check_files(args: argparse.Namespace) -> None:
             f"--comet compares with one reference. Received: {len(args.references[0])}. Name one "
             "of the files after --references, or leave out --comet."
         )
-    if args.page and args.page.suffix != ".html":
-        raise UserError(f"{args.page}: a page's name ends in .html.")
+    lines.check_page(args.page)
     for option in ("references", "hypotheses"):
         for files in getattr(args, option):
             for first, second in itertools.combinations(files, 2):

@@ -89,6 +89,12 @@ def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> N
                 raise UserError(f"{earlier} and {option} both name {path}.")
 
 
+def check_page(path: Path | None) -> None:
+    """Raises a UserError if a page would have another name than pages have: nothing is replaced."""
+    if path and path.suffix != ".html":
+        raise UserError(f"{path}: a page's name ends in .html.")
+
+
 def is_kept(path: Path) -> bool:
     """Whether a file lies in what a run or an exported version keeps for itself."""
     return any((folder / "experiment.json").exists() for folder in path.resolve().parents[:DEEPEST])

@@ -188,7 +188,7 @@ def _sized(
 ) -> _Sizes:
     """Returns sizes for the text as it is."""
     from dtmt_tf.data.text_facts import text_facts
-    from dtmt_tf.training import multiplies_bfloat16
+    from dtmt_tf.machine import multiplies_bfloat16
 
     places = common.places(args)
     replicas = startup.replicas(args.devices, startup.is_multiworker(args.strategy))

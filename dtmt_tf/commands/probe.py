@@ -77,8 +77,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     _check(args)
 
-    from dtmt_tf.evaluation import probing, write_json
+    from dtmt_tf.evaluation import probing
     from dtmt_tf.evaluation.probing_tasks import read_task
+    from dtmt_tf.files import write_json
 
     tasks = {}
     for path in args.tasks:

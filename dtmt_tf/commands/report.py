@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
-from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
     from dtmt_tf.evaluation.run_report import RunFacts, SplitFacts
@@ -41,8 +40,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help=f"where the page goes (default: {PAGE} in the run's train/)",
     )
     args = parser.parse_args(arguments)
-    if args.output and args.output.suffix != ".html":  # nothing else is written over
-        raise UserError(f"{args.output}: a page's name ends in .html.")
+    lines.check_page(args.output)
     lines.check_outputs((), {"--output": args.output})
     startup.start_tensorflow()
     run = common.open_run(args)

@@ -177,8 +177,7 @@ class Stages:
             ) from error
 
     def _write(self) -> None:
-        text = json.dumps({"stages": self._noted}, indent=2, ensure_ascii=False)
-        files.write_atomically(self.record, f"{text}\n".encode())
+        files.write_json(self.record, {"stages": self._noted})
 
 
 def _hashes(paths: Sequence[Path]) -> dict[str, str]:

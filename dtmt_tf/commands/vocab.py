@@ -72,7 +72,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     _check(args)
     startup.start_tensorflow()
 
-    from dtmt_tf.evaluation import write_json
+    from dtmt_tf.files import write_json
 
     found = {}
     sides, texts = _sides(args)

@@ -4,7 +4,6 @@ from dtmt_tf.evaluation.report import (
     format_comparison,
     format_means,
     format_scores,
-    write_json,
 )
 from dtmt_tf.evaluation.scores import (
     MetricScore,
@@ -25,5 +24,4 @@ __all__ = [
     "format_means",
     "format_scores",
     "score_hypotheses",
-    "write_json",
 ]

@@ -1,37 +1,11 @@
 """Scores for people (tables of at most 80 columns) and for programs (JSON)."""
 
-import dataclasses
-import json
-import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from dtmt_tf.evaluation.scores import SAMPLES, SEED, MetricScore, Scores, SystemScore
-from dtmt_tf.files import write_atomically
 from dtmt_tf.terminal import columns
 
 NARROWEST = 12  # columns that a name has, also where the table is wider than the terminal
-
-
-def write_json(path: str | os.PathLike[str], scores: Any) -> None:
-    """Writes scores as JSON, whole or not at all.
-
-    A reader sees the old file or the new one, never a part of either, also when the writing
-    process is stopped.
-
-    Args:
-        path: The file to write. Missing parent folders are made.
-        scores: Scores, system scores or other dataclasses, alone or inside lists and mappings.
-
-    Raises:
-        ValueError: If a number is infinite or not a number, which JSON cannot hold.
-
-    Side effects:
-        Replaces the file at `path`.
-    """
-    text = json.dumps(_to_plain(scores), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(Path(path), (text + "\n").encode())
 
 
 def format_scores(scores: Scores) -> str:
@@ -159,14 +133,3 @@ def _signature_lines(signature: str) -> list[str]:
             lines.append(next_indent)
         lines[-1] += field
     return lines
-
-
-def _to_plain(value: Any) -> Any:
-    """Returns dataclasses, mappings and sequences as the types that JSON has."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, Mapping):
-        return {key: _to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(item) for item in value]
-    return value

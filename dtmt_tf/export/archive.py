@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
 from dtmt_tf.export.model_card import is_of
-from dtmt_tf.files import flush, write_atomically
+from dtmt_tf.files import flush, write_atomically, write_json
 from dtmt_tf.folders import locked
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
 from dtmt_tf.translator.places import VERSION
@@ -152,5 +152,4 @@ def _size_and_hash(archive: Path) -> dict[str, Any]:
 def _add(catalogue: Path, name: str, entry: dict[str, Any]) -> None:
     models = json.loads(catalogue.read_text("utf-8"))["models"] if catalogue.exists() else {}
     content = {"format": FORMAT, "models": dict(sorted({**models, name: entry}.items()))}
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    write_atomically(catalogue, f"{text}\n".encode())
+    write_json(catalogue, content)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from dtmt_tf.data.batch import bucket_bounds
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops
+from dtmt_tf.planning.random_ids import vocabulary_sizes
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.terminal import columns
 from dtmt_tf.training import make_schedule
@@ -58,8 +59,7 @@ def described(experiment: Experiment, replicas: int = 1) -> Described:
     """
     data, training = experiment.data, experiment.training
     batches = batches_an_update(experiment, replicas)
-    source_size = data.source_vocab_size
-    target_size = source_size if data.joint_vocabulary else data.target_vocab_size
+    source_size, target_size = vocabulary_sizes(experiment)
     with tf.Graph().as_default():  # weights without memory
         model = experiment.model.build(source_size, target_size, training)
         counts = model.parameter_counts()

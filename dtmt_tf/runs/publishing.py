@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import write_json
 from dtmt_tf.export import Canary, release
+from dtmt_tf.files import write_json
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import endpoints, score
 from dtmt_tf.runs.subwords import note_subwords

@@ -22,9 +22,9 @@ from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
 from dtmt_tf.errors import DAMAGED, UserError, listed
-from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
+from dtmt_tf.files import write_json
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.runs.former import ASIDE, CHECKPOINTS

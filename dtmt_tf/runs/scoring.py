@@ -17,8 +17,9 @@ from dtmt_tf.data.dictionary import read_dictionary
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses, write_json
+from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses
 from dtmt_tf.export import Endpoints, made_of, never_written
+from dtmt_tf.files import write_json
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.noted_texts import warn_of_others

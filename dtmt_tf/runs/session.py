@@ -10,6 +10,7 @@ import tensorflow as tf
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment, defaults, to_dict
+from dtmt_tf.machine import multiplies_bfloat16
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.compared import all_settings, compared
 from dtmt_tf.runs.former import set_aside, settle
@@ -28,7 +29,6 @@ from dtmt_tf.training import (
     check_trackers,
     is_chief,
     make_strategy,
-    multiplies_bfloat16,
     open_trackers,
     wait_for_all,
 )

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.evaluation import write_json
 from dtmt_tf.experiment import to_dict
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import write_json
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.sizing import SIZED
 from dtmt_tf.text import TooFewSubwords, Vocabulary
@@ -95,7 +94,7 @@ def _make(run: Run) -> None:
         return
     (run.work / MADE_FROM).unlink(missing_ok=True)
     (run.init_from.vocabulary if run.init_from else _train(run)).save(run.work)
-    write_atomically(run.work / MADE_FROM, json.dumps(origin, indent=2).encode())
+    write_json(run.work / MADE_FROM, origin)
 
 
 def _train(run: Run) -> Vocabulary:

@@ -4,7 +4,7 @@ from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.cross_entropy import CrossEntropy
 from dtmt_tf.training.optimizer import unread
 from dtmt_tf.training.schedule import make_schedule
-from dtmt_tf.training.step import TrainingStep, Update, load_weights, multiplies_bfloat16
+from dtmt_tf.training.step import TrainingStep, Update, load_weights
 from dtmt_tf.training.stopping import OUT_OF_TIME, Limits, Outcome, finished
 from dtmt_tf.training.strategy import agree, is_chief, make_strategy, wait_for_all
 from dtmt_tf.training.summaries import Summaries
@@ -35,7 +35,6 @@ __all__ = [
     "load_weights",
     "make_schedule",
     "make_strategy",
-    "multiplies_bfloat16",
     "check_trackers",
     "open_trackers",
     "unread",

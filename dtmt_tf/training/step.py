@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -274,16 +273,6 @@ class TrainingStep:
             tf.cast(tf.shape(target_ids)[0] / passes, tf.float32),
             gradients,
         )
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this processor has bfloat16 instructions, as far as the system tells.
-
-    TensorFlow's devices stay unset, as a strategy of several workers must be the first to set them.
-    """
-    features = Path("/proc/cpuinfo")
-    known = features.exists() and not tf.config.list_physical_devices("GPU")
-    return not known or "bf16" in features.read_text()
 
 
 def frozen_weights(model: TranslationModel, patterns: Sequence[str]) -> list[bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -18,9 +17,9 @@ from dtmt_tf.config import UNK_ID, TrainingConfig
 from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import write_json
 from dtmt_tf.settings import differences
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import OF_A_LOG, bar_columns
 from dtmt_tf.training.changes import ENDS, refuse_fixed, refuse_late
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
@@ -242,7 +241,7 @@ class Trainer:
             desc="train",
             unit="step",
             ncols=bar_columns(),
-            mininterval=0.5 if sys.stderr.isatty() else 20.0,
+            mininterval=0.5 if sys.stderr.isatty() else OF_A_LOG,
             bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
             "{elapsed}<{remaining}{postfix}",
             disable=self.summaries is None,
@@ -328,7 +327,7 @@ class Trainer:
             "first_non_finite": tensor,
             "pairs": self.validator.texts(*batch),
         }
-        write_atomically(path, json.dumps(record, ensure_ascii=False, indent=2).encode())
+        write_json(path, record)
         self.bad_steps += 1
         peaks = self.training.schedule in ("peak", "inverse_sqrt")
         rate = f"training.{'peak_learning_rate' if peaks else 'learning_rate'}"

@@ -103,7 +103,7 @@ def command() -> int:
     record = _rounded({**record, "windows": args.windows, **_machine()})
     print(speed.section([record]))
     if args.json:
-        from dtmt_tf.evaluation import write_json
+        from dtmt_tf.files import write_json
 
         write_json(args.json, record)
         print(f"\nRecord: {args.json}")

@@ -8,10 +8,10 @@ from typing import Any
 
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import processes
+from dtmt_tf.planning.dry_run import LENGTH
 from dtmt_tf.planning.random_ids import RandomUpdate, training_step, vocabulary_sizes
 from pipelines.papers.paper import Row
 
-LENGTH = 24  # sub-words of each sentence
 UPDATES, SECONDS = 3, 30.0  # measured: so many, or as many as begin in this time
 WIDTHS = (14, 12, 12, 10)
 

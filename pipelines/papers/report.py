@@ -11,8 +11,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import write_json
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import write_atomically, write_json
 from pipelines.benchmark import speed
 from pipelines.papers import PAPERS, figures, pictures, probes, records, recurrence, tables
 from pipelines.papers.paper import Paper

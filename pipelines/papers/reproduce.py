@@ -17,7 +17,7 @@ from dtmt_tf.commands import common, process
 from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import write_json
+from dtmt_tf.files import write_json
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, pictures, records, report

@@ -126,7 +126,7 @@ def test_prepared_text_is_scored_in_place_of_the_sets(models, sets, tmp_path, ca
         (["--json", "a", "--scores", "a"], "--json and --scores both name a"),
         (["--saved-model", "GOOD", "--saved-model", "typo"], "typo holds no exported model"),
         (["--saved-model", "GOOD", "--saved-model", "GOOD"], "good is named twice"),
-        (["--saved-model", "GOOD", "--task", "cldr_ende"], "both name a model"),
+        (["--saved-model", "GOOD", "--task", "cldr_ende"], "both name a run"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_scored(models, sets, options, text):

@@ -1,6 +1,7 @@
 """`dtmt evaluate`: what can not be scored is refused before anything is read or translated."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,8 @@ def test_comet_takes_one_reference(monkeypatch):
 def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
     monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     monkeypatch.setitem(sys.modules, "comet", None)
-    monkeypatch.setattr(dtmt_tf.runs.Run, "open", lambda *_: None)
+    run = SimpleNamespace(folder=tmp_path, experiment=SimpleNamespace(model_name="dtmt_tiny"))
+    monkeypatch.setattr(dtmt_tf.runs.Run, "open", lambda *_: run)
     monkeypatch.setattr(dtmt_tf.runs, "evaluate", lambda *_: pytest.fail("it translates"))
     with pytest.raises(UserError, match="pip install unbabel-comet"):
         evaluate.command([str(tmp_path), "--comet", "m"])

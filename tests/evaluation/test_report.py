@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import stat
 
 import pytest
 
@@ -14,8 +12,8 @@ from dtmt_tf.evaluation import (
     format_comparison,
     format_means,
     format_scores,
-    write_json,
 )
+from dtmt_tf.files import write_json
 
 SCORES = Scores(
     bleu=41.0249,
@@ -121,31 +119,3 @@ def test_json_holds_every_field_and_utf_8(tmp_path):
     assert data["tst"]["bleu_signature"] == SCORES.bleu_signature
     assert data["Vergleich ü"][0]["p_value"] is None
     assert data["Vergleich ü"][1]["p_value"] == 0.0123
-
-
-def test_json_has_the_users_ordinary_permissions(tmp_path):
-    (tmp_path / "plain").write_text("")
-    write_json(tmp_path / "scores.json", SCORES)
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "scores.json")]
-    assert modes[0] == modes[1]
-
-
-@pytest.mark.parametrize("function", ["fsync", "replace"])
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, function):
-    path = tmp_path / "scores.json"
-    write_json(path, {"bleu": 1.0})
-
-    def fail(*unused_args):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, function, fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_json(path, {"bleu": 2.0})
-    assert json.loads(path.read_text()) == {"bleu": 1.0}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["scores.json"]
-
-
-def test_not_a_number_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ValueError, match="Out of range"):
-        write_json(tmp_path / "scores.json", {"bleu": float("nan")})
-    assert list(tmp_path.iterdir()) == []

@@ -4,9 +4,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from dtmt_tf.evaluation import probing, write_json
+from dtmt_tf.evaluation import probing
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing import Probed
+from dtmt_tf.files import write_json
 from pipelines.papers import pictures, probes, records
 
 TENSE = Probed("semantic", Accuracy(90, 100), 50.0, 0.01, Accuracy(60, 100))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import write_json
+from dtmt_tf.files import write_json
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import PAPERS, costs, jobs, records, report, reproduce
 from pipelines.papers.dtmt import PAPER, TABLES

@@ -2,7 +2,7 @@
 
 import re
 
-from dtmt_tf.evaluation import write_json
+from dtmt_tf.files import write_json
 from pipelines.benchmark import speed
 from pipelines.papers import records
 

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.evaluation import write_json
+from dtmt_tf.files import write_json
 from dtmt_tf.runs import Run
 from pipelines.papers import jobs, records, report, reproduce, tables
 from pipelines.papers.dtmt import TABLES

@@ -261,26 +261,6 @@ def test_masks_depend_on_the_seed_and_on_the_number_of_the_slice():
     assert seen == [(seed, 2 * update + k) for seed in (3, 4) for update in (0, 1) for k in (0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("features", "devices", "expected"),
-    [
-        ("flags : avx512f avx512_bf16", [], True),
-        ("flags : avx512f", [], False),
-        ("flags : avx512f", ["GPU:0"], True),
-        (None, [], True),  # a system that does not tell
-    ],
-)
-def test_a_processor_without_bfloat16_is_known_by_its_flags(
-    features, devices, expected, tmp_path, monkeypatch
-):
-    told = tmp_path / "cpuinfo"
-    if features:
-        told.write_text(features)
-    monkeypatch.setattr(step_module, "Path", {"/proc/cpuinfo": told}.get)
-    monkeypatch.setattr(tf.config, "list_physical_devices", {"GPU": devices}.get)
-    assert step_module.multiplies_bfloat16() is expected
-
-
 @without_graphs
 def test_the_clipping_norm_may_change_between_updates():
     with (strategy := make_strategy(multiworker=False, devices=["CPU:0"])).scope():
