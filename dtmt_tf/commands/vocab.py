@@ -231,7 +231,7 @@ def _joined(texts: Iterable[list[str]]) -> Iterable[str]:
 
 def _write_dictionary(path: Path, source: list[str], target: list[str]) -> None:
     """Writes the words of source and target that translate each other."""
-    from dtmt_tf.data.alignments import word_dictionary
+    from dtmt_tf.data.lexicon import word_dictionary
 
     if len(source) != len(target):
         raise UserError(

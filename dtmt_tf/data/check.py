@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from dtmt_tf.data.alignment import Alignment
 from dtmt_tf.data.filters import SHORT
+from dtmt_tf.data.line_shift import Shifts
 from dtmt_tf.data.lines import MARK, ended_lines, without_end
 from dtmt_tf.errors import UserError
 from dtmt_tf.text import is_blank
@@ -219,13 +219,13 @@ def _check_split(split: str, files: Files) -> array:
 
 def _check_lines(source: _Side, target: _Side, source_hashes: array, pair_hashes: array) -> None:
     """Checks two files line by line and appends the hashes of their lines."""
-    alignment = Alignment()
+    shifts = Shifts()
     for source_line, target_line in zip_longest(source.lines, target.lines):
         source.num_lines += source_line is not None
         target.num_lines += target_line is not None
         source_text = None if source_line is None else source.decode(source_line)
         target_text = None if target_line is None else target.decode(target_line)
-        alignment.add(len(source_text or ""), len(target_text or ""))
+        shifts.add(len(source_text or ""), len(target_text or ""))
         if source_text is None or target_text is None:
             source_hashes.append(0)
             pair_hashes.append(0)
@@ -237,8 +237,8 @@ def _check_lines(source: _Side, target: _Side, source_hashes: array, pair_hashes
         shorter, longer = sorted((len(source_text), len(target_text)))
         if longer >= SHORT and longer > MAX_RATIO * shorter:
             source.note("length ratio", "warning", f"one side over {MAX_RATIO:g} times longer")
-    alignment.end()
-    for by, (line, count) in alignment.found.items():
+    shifts.end()
+    for by, (line, count) in shifts.found.items():
         source.note("shift", "warning", _SHIFTED[by], line, count)
     if source.num_lines != target.num_lines:
         longer_side, shorter_side = (

@@ -19,6 +19,7 @@ from dtmt_tf.evaluation.page import (
     figure,
     legend,
     listed,
+    note,
     quoted,
     subplots,
     svg,
@@ -246,13 +247,13 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
             )
         )
     head = ["split", "weights after updates", *METRICS.values(), "sentences", "signature of BLEU"]
-    note = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
+    about = f"In brackets: 95 % bootstrap intervals, {SAMPLES:,} samples, seed {SEED}."
     if older := [split.name for split in splits if split.is_older]:
-        note += (
-            " Not of the newest weights, or by another search than the run's own, and shown no "
-            f"further: {escape(', '.join(older))}; dtmt evaluate scores anew."
+        about += (
+            " Not of the newest weights, or by another search than the run has, and shown no "
+            f"further: {', '.join(older)}; dtmt evaluate scores anew."
         )
-    return table(head, rows) + f'<p class="note">{note}</p>'
+    return table(head, rows) + note(about)
 
 
 def _with_interval(score: float | None, bounds: Sequence[float] | None) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, ExportConfig
-from dtmt_tf.data.alignments import frequent, lexical_table
 from dtmt_tf.data.dictionary import read_dictionary
+from dtmt_tf.data.lexicon import frequent, lexical_table
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError

@@ -19,7 +19,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         training: The settings, `training.*`.
 
     Attributes:
-        reads: Names of the settings that the rate depends on.
+        reads: Names of the settings that the rate depends on, first the one that it grows with.
     """
 
     reads: tuple[str, ...]

@@ -25,6 +25,7 @@ from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
 from dtmt_tf.training.memory import no_more_than_there_is
+from dtmt_tf.training.schedule import SCHEDULES
 from dtmt_tf.training.step import TrainingStep, Update
 from dtmt_tf.training.stopping import (
     Limits,
@@ -329,8 +330,7 @@ class Trainer:
         }
         write_json(path, record)
         self.bad_steps += 1
-        peaks = self.training.schedule in ("peak", "inverse_sqrt")
-        rate = f"training.{'peak_learning_rate' if peaks else 'learning_rate'}"
+        rate = f"training.{SCHEDULES[self.training.schedule].reads[0]}"
         advice = f"Try a lower {rate} or training.clip_norm under another --name."
         what = f"Skipped update {self.step}: {tensor} is not finite. Its pairs: {path}"
         bar.write(what, file=sys.stderr)

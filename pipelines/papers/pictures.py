@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import probing, probing_plot
 from dtmt_tf.files import write_atomically
 from pipelines.papers import records, tables
@@ -123,15 +122,11 @@ def attend(run: Path, text: str) -> None:
     Raises:
         UserError: If the run has no export.
     """
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401
+    from dtmt_tf.translator.exported import ExportedModel
+    from dtmt_tf.translator.places import latest_version
 
-    versions = [int(path.name) for path in run.glob("*") if path.name.isdecimal()]
-    if not versions:
-        raise UserError(f"{run} has no exported version. export.py makes one.")
-    version = run / str(max(versions))
-    align = tf.saved_model.load(str(version)).signatures["align"]
-    answer = {name: value.numpy()[0] for name, value in align(text=tf.constant([text])).items()}
+    version = latest_version(run)
+    (answer,) = ExportedModel(version).ask("align", text=[text])
     rows, columns = int(answer["target_length"]), int(answer["source_length"])
     written = json.loads((version / "experiment.json").read_text("utf-8"))
     settings = written["settings"]

@@ -68,7 +68,7 @@ def test_sentences_of_earlier_weights_are_left_out(stopped):
     for kept in found, {"validation": found["validation"]}:
         (stopped.work / "scores.json").write_text(json.dumps(kept))
         pages.append(report.write_report(stopped).read_text("utf-8"))
-    told = "Not of the newest weights, or by another search than the run's own, and shown no "
+    told = "Not of the newest weights, or by another search than the run has, and shown no "
     told += "further: validation;"
     assert [("validation: worst sentences" in page, told in page) for page in pages] == [
         (False, True),

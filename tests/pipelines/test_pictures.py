@@ -233,5 +233,5 @@ def test_attention_sums_to_one_over_the_source(tmp_path):
 
 
 def test_a_run_without_an_export_is_refused(tmp_path):
-    with pytest.raises(UserError, match="has no exported version"):
+    with pytest.raises(UserError, match="holds no exported model"):
         pictures.attend(tmp_path, "text")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dtmt_tf.data import alignments
-from dtmt_tf.data.alignments import frequent, lexical_table, word_dictionary
+from dtmt_tf.data import lexicon
+from dtmt_tf.data.lexicon import frequent, lexical_table, word_dictionary
 from dtmt_tf.data.shards import as_ids
 
 # "das Haus", "das Buch", "ein Buch" of Knight (1999) as 2 3, 2 4, 5 4; the, house, book, a: 6 7 8 9
@@ -25,7 +25,7 @@ def test_what_pairs_have_in_common_is_translated_by_what_they_have_in_common():
 def test_probabilities_are_those_of_the_model():
     """By plain loops: after the first iteration the second translation of 2 is a tie, then not."""
     p = {(s, t): 1.0 for source, target in PAIRS for s in source for t in target}
-    for _ in range(alignments.ITERATIONS):
+    for _ in range(lexicon.ITERATIONS):
         counts = dict.fromkeys(p, 0.0)
         for source, target in PAIRS:
             for t in target:
@@ -59,7 +59,7 @@ def test_a_dictionary_has_the_best_translation_of_words_that_are_no_chance():
 @pytest.mark.parametrize("size", [1, 5, 12])
 @pytest.mark.parametrize(("most", "read"), [(3, 0), (4, 1), (7, 1), (8, 2), (47, 11), (48, 12)])
 def test_memory_is_bounded(monkeypatch, size, most, read):
-    monkeypatch.setattr(alignments, "MOST_LINKS", most)  # each pair has four
+    monkeypatch.setattr(lexicon, "MOST_LINKS", most)  # each pair has four
     found = lexical_table(blocks(size), (7, 10), 3, filler=1)
     monkeypatch.undo()
     expected = np.ones((7, 3))
@@ -70,7 +70,7 @@ def test_memory_is_bounded(monkeypatch, size, most, read):
 
 @pytest.mark.parametrize("size", [1, 5, 13])
 def test_a_long_pair_is_left_out_and_its_neighbours_are_read(monkeypatch, size):
-    monkeypatch.setattr(alignments, "MOST_OF_A_PAIR", 100)
+    monkeypatch.setattr(lexicon, "MOST_OF_A_PAIR", 100)
     long = [*PAIRS[:2], ([2, 3, 4] * 4, [9] * 10), *PAIRS[2:]]
     found = lexical_table(blocks(size, long), (7, 10), 3, filler=1)
     np.testing.assert_array_equal(found, lexical_table(blocks(), (7, 10), 3, filler=1))

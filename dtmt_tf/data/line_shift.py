@@ -32,7 +32,7 @@ def shift(source: Sequence[int], target: Sequence[int]) -> int:
     return best if shifted[best] > max(LEAST, as_it_is + MARGIN) else 0
 
 
-class Alignment:
+class Shifts:
     """Looks for shifts while lines go by.
 
     Attributes:

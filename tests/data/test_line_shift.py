@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dtmt_tf.data.alignment import BLOCK, SMALLEST, Alignment, shift
+from dtmt_tf.data.line_shift import BLOCK, SMALLEST, Shifts, shift
 
 RANDOM = np.random.default_rng(5)
 SOURCE = RANDOM.integers(5, 150, 1000)
@@ -11,11 +11,11 @@ TARGET = (SOURCE * RANDOM.uniform(0.7, 1.5, 1000)).astype(int)
 
 
 def found(source, target):
-    alignment = Alignment()
+    shifts = Shifts()
     for pair in zip(source.tolist(), target.tolist(), strict=True):
-        alignment.add(*pair)
-    alignment.end()
-    return alignment.found
+        shifts.add(*pair)
+    shifts.end()
+    return shifts.found
 
 
 def test_translations_are_not_shifted_however_long_they_are():
