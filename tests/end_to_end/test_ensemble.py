@@ -57,7 +57,7 @@ def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here, monkey
     assert [each.text for each in Translator.load(version)(sources)] == lines
     card = (version / "MODEL_CARD.md").read_text()
     assert "2 models that predict together" in card
-    command = "python pipelines/ensemble.py --task custom --name ensemble late early"
+    command = "dtmt ensemble --task custom --name ensemble late early"
     assert f"```\n{command}\n```" in card
 
 
