@@ -147,6 +147,7 @@ def _seeds(name: str) -> tuple[str, ...]:
 
 AT_0 = {
     1: ("depth 1, offset 0", _seeds("lgru1-d38e8c44")),
+    2: ("depth 2, offset 0", _seeds("lgru2-3df157ad")),
     4: ("depth 4, offset 0", _seeds("lgru4-3caa3214")),
 }
 AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
@@ -168,6 +169,8 @@ ENCODER = {
     -3: ("their deep transition encoder, offset -3", _seeds("deep-encoder_transition4-158c1da1")),
 }
 COMPARED = (
+    Pair(CASED, AT_0[1], AT_0[2], 0.25),
+    Pair(CASED, AT_0[2], AT_0[4], DEEPER - 0.25),
     Pair(CASED, AT_0[1], AT_0[4], DEEPER),
     Pair(CASED, AT_0[4], AT_3[4]),
     Pair(CASED, AT_0[1], AT_1),
