@@ -97,7 +97,11 @@ def check_page(path: Path | None) -> None:
 
 def is_kept(path: Path) -> bool:
     """Whether a file lies in what a run or an exported version keeps for itself."""
-    return any((folder / "experiment.json").exists() for folder in path.resolve().parents[:DEEPEST])
+    return any(
+        (folder / "saved_model.pb").exists()
+        or (folder.name == "train" and (folder / "experiment.json").exists())
+        for folder in path.resolve().parents[:DEEPEST]
+    )
 
 
 def same_file(one: Path, other: Path) -> bool:

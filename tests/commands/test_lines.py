@@ -109,7 +109,12 @@ def test_an_output_does_not_replace_what_a_run_or_an_export_keeps(tmp_path, kept
     path = tmp_path / "task" / "run" / kept
     path.parent.mkdir(parents=True)
     path.write_text("kept")
-    (tmp_path / "task" / "run" / kept.split("/")[0] / "experiment.json").write_text("{}")
+    (tmp_path / "task" / "run" / "train").mkdir(exist_ok=True)
+    (tmp_path / "task" / "run" / "train" / "experiment.json").write_text("{}")
+    (tmp_path / "task" / "run" / "1").mkdir(exist_ok=True)
+    (tmp_path / "task" / "run" / "1" / "saved_model.pb").touch()
+    (tmp_path / "experiment.json").touch()  # of another program
+    (tmp_path / "task" / "run" / "mine.json").touch()
     with pytest.raises(UserError, match="a file of a run"):
         lines.check_outputs((), {"--json": path})
     with pytest.raises(UserError, match="a file of a run"):

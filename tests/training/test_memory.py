@@ -1,8 +1,10 @@
-"""How much a process can still take."""
+"""How much a process can still take, and that a training asks before it begins."""
 
 import pytest
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.training import memory
+from tests.training.toy_trainer import make_trainer, weights_of
 
 MACHINE = 8_000_000 * 1024
 
@@ -46,3 +48,32 @@ def test_a_container_gives_what_its_limit_leaves(container, limit, free):
     if limit:
         container.write_text(f"{limit}\n")
     assert memory.available() == free
+
+
+@pytest.mark.graphs  # whose memory it is
+def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path)
+    before = weights_of(trainer)
+    trainer.rehearse()
+    assert weights_of(trainer) == before
+    assert int(trainer.update.optimizer.iterations.numpy()) == 0
+    assert trainer.checkpoints.steps() == [0]  # to go back to, and whether the disk has room
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    trainer.plan.sizes[-1] = 2_000_000
+    with pytest.raises(UserError, match="Halve data.max_tokens_per_batch"):
+        trainer.rehearse()
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize(
+    ("sizes", "rehearsed"),
+    [([3, 1, 1], (1, 32)), ([8, 6, 2], (6, 16)), ([5, 2, 1], (5, 8)), ([4, 2, 1], (1, 32))],
+    ids=str,
+)
+def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, sizes, rehearsed):
+    trainer = make_trainer(tmp_path)
+    trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32], sizes
+    shapes = []
+    monkeypatch.setattr(trainer.update, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape)))
+    trainer.rehearse()
+    assert shapes == [rehearsed]

@@ -17,7 +17,6 @@ from dtmt_tf.training import (
     OUT_OF_TIME,
     Limits,
     Validation,
-    memory,
     stopping,
 )
 from dtmt_tf.training.stopping import Stop, clip_norm
@@ -358,34 +357,6 @@ def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path, monkeypatch, seco
     outcome = trainer.run()
     assert (outcome.step, outcome.exit_code) == (updates, OUT_OF_TIME)
     assert trainer.checkpoints.steps()[-1] == updates
-
-
-@pytest.mark.graphs  # whose memory it is
-def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypatch):
-    trainer = make_trainer(tmp_path)
-    before = weights_of(trainer)
-    trainer.rehearse()
-    assert weights_of(trainer) == before
-    assert int(trainer.update.optimizer.iterations.numpy()) == 0
-    assert trainer.checkpoints.steps() == [0]  # to go back to, and whether the disk has room
-    monkeypatch.setattr(memory, "available", lambda: 0)
-    trainer.plan.sizes[-1] = 2_000_000
-    with pytest.raises(UserError, match="Halve data.max_tokens_per_batch"):
-        trainer.rehearse()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "rehearsed"),
-    [([3, 1, 1], (1, 32)), ([8, 6, 2], (6, 16)), ([5, 2, 1], (5, 8)), ([4, 2, 1], (1, 32))],
-    ids=str,
-)
-def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, sizes, rehearsed):
-    trainer = make_trainer(tmp_path)
-    trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32], sizes
-    shapes = []
-    monkeypatch.setattr(trainer.update, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape)))
-    trainer.rehearse()
-    assert shapes == [rehearsed]
 
 
 def test_changes_that_are_allowed_are_accepted(after_one, tmp_path):
