@@ -28,55 +28,6 @@ FAMILIES: dict[str, dict[str, tuple[str, Settings]]] = {
     },
     "dtmt": dtmt.FAMILIES["dtmt"],  # beside them, in Figure 5
 }
-NO_NORM = ("model.use_layer_norm=false",)
-TRANSITION = ("model.encoder_transition=4",)
-BIUNIDIRECTIONAL = ("model.encoder_above=3",)
-
-
-def _alternating(depth: int) -> Settings:
-    return (f"model.encoder_depth={depth}",)
-
-
-def _stacked(cell: str, depth: int, blocks: int = 1) -> Settings:
-    """A decoder of `depth` levels; those above the base have so many blocks each."""
-    return (
-        *(f"model.decoder_depth={depth}", f"model.high_cell={cell}"),
-        f"model.high_transition={blocks}",
-    )
-
-
-def _bideep(depth: int) -> Settings:
-    blocks = "model.encoder_transition=2", "model.decoder_transition=4"
-    return (*_alternating(depth), *blocks, *_stacked("rgru", depth, 2))
-
-
-SYSTEMS: dict[str, Settings] = {  # by the names of the presets, less their `rnn_`
-    "baseline": (),
-    "baseline_no_norm": NO_NORM,
-    "alternating2": _alternating(2),  # not in the paper
-    "alternating4": _alternating(4),
-    "alternating4_no_norm": (*_alternating(4), *NO_NORM),
-    "biunidirectional4": BIUNIDIRECTIONAL,
-    "encoder_transition4": TRANSITION,
-    "decoder_gru4": _stacked("gru", 4),
-    "decoder_rgru4": _stacked("rgru", 4),
-    "decoder_cgru4": _stacked("cgru", 4, 2),
-    "decoder_crgru4": _stacked("crgru", 4, 2),
-    "decoder_transition8": ("model.decoder_transition=8",),
-    "deep_output4": ("model.output_depth=4",),
-    "alternating4_gru4": (*_alternating(4), *_stacked("gru", 4)),
-    "biunidirectional4_rgru4": (*BIUNIDIRECTIONAL, *_stacked("rgru", 4)),
-    "alternating4_rgru4": (*_alternating(4), *_stacked("rgru", 4)),
-    "alternating4_cgru4": (*_alternating(4), *_stacked("cgru", 4, 2)),
-    "transition4_8": (*TRANSITION, "model.decoder_transition=8"),
-    "bideep2x2": _bideep(2),
-    "bideep4x2": _bideep(4),
-    "alternating8_rgru8": (*_alternating(8), *_stacked("rgru", 8)),
-}
-DTMT: dict[str, Settings] = {
-    "dtmt1": dtmt.DEEP["lgru1"],
-    "dtmt4": (*dtmt.DEEP["lgru4"], "model.transition_offset=-3"),
-}
 # CE, then BLEU of newstest2014, 2015 and 2016, as printed
 PRINTED: dict[str, tuple[float, float, float, float]] = {
     "baseline_no_norm": (49.98, 21.2, 23.8, 28.4),
@@ -99,6 +50,12 @@ PRINTED: dict[str, tuple[float, float, float, float]] = {
     "bideep2x2": (43.52, 23.1, 25.5, 30.6),
     "bideep4x2": (43.26, 23.4, 26.0, 31.0),
     "alternating8_rgru8": (44.32, 22.9, 25.5, 30.5),
+}
+ROWS: dict[str, Row] = {
+    **{row: Row(model=f"rnn_{row}") for row in PRINTED},
+    "alternating2": Row(("model.encoder_depth=2",)),  # not in the paper
+    "dtmt1": Row(dtmt.DEEP["lgru1"], "dtmt"),
+    "dtmt4": Row((*dtmt.DEEP["lgru4"], "model.transition_offset=-3"), "dtmt"),
 }
 
 
@@ -192,8 +149,7 @@ PAPER = Paper(
     title="Miceli Barone et al. (2017), Deep Architectures for NMT",
     task="multi30k_ende",
     families=FAMILIES,
-    rows={key: Row(settings) for key, settings in SYSTEMS.items()}
-    | {key: Row(settings, "dtmt") for key, settings in DTMT.items()},
+    rows=ROWS,
     tables=TABLES,
     figures=FIGURES,
     shared=SHARED,

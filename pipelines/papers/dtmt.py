@@ -110,10 +110,10 @@ ROWS: dict[str, Row] = {
         for module in MODULES
     },
     "gru4-plain": Row((*DEEP["gru4"], *PLAIN)),
-    "transformer": Row((), "transformer"),
-    "transformer-searched": Row((), "searched"),
-    "transformer-french": Row((), "french"),
-    "transformer-same_time": Row((), "transformer", time_of="lgru4", speed_of="transformer"),
+    "transformer": Row(family="transformer"),
+    "transformer-searched": Row(family="searched"),
+    "transformer-french": Row(family="french"),
+    "transformer-same_time": Row(family="transformer", time_of="lgru4", speed_of="transformer"),
 }
 
 WMT14 = {  # English-German and English-French

@@ -15,8 +15,9 @@ class Row:
     """One system.
 
     Args:
-        settings: Its settings, on top of its family's.
+        settings: Its own, on top of its family's.
         family: Which of the paper's families it is made of; by default its first.
+        model: The preset that it is, in place of its family's; the family gives its sizes.
         time_of: Key of the row whose minutes it may spend, if its updates follow from that.
         speed_of: Key of the row that tells how long one of its updates takes.
         weights_of: Key of the row whose trained weights it decodes with, if it has none of its own.
@@ -24,8 +25,9 @@ class Row:
             as seed 9, if there are 8.
     """
 
-    settings: Settings
+    settings: Settings = ()
     family: str = ""
+    model: str = ""
     time_of: str = ""
     speed_of: str = ""
     weights_of: str = ""
@@ -142,6 +144,7 @@ class Paper:
         return [key for key, presets in of.items() if preset in presets]
 
     def model(self, preset: str, row: str = "") -> tuple[str, Settings]:
-        """Returns model and settings of a row's family, or of the first."""
-        family = self.rows[row].family if row else ""
-        return self.families[family or self.family][preset]
+        """Returns model and sizes of a row; without one, those of the first family."""
+        of = self.rows[row] if row else Row()
+        model, sizes = self.families[of.family or self.family][preset]
+        return of.model or model, sizes

@@ -63,11 +63,11 @@ RECURRENT: dict[str, Settings] = {
     "columns": (*_layers(6, "birnn"), *_fusion("columns", "all")),
 }
 ROWS: dict[str, Row] = {
-    "base": Row(()),
+    "base": Row(),
     "relative": Row(("model.relative_distance=16",)),
     "directional": Row(("model.directional=true",)),
-    "big": Row((), "big"),
-    "big_biarn1": Row((), "big_recurrence"),
+    "big": Row(family="big"),
+    "big_biarn1": Row(family="big_recurrence"),
     **{key: Row(settings, "recurrence") for key, settings in RECURRENT.items()},
 }
 
