@@ -41,7 +41,8 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         units: Size of the state, H. Positive.
         dropout_rate: Fraction of candidate units dropped in training, in [0, 1). The carried state
             is never dropped; masks are fresh at every step and already hold the factor 1/(1-rate).
-        use_layer_norm: Whether gates are layer-normalised (else they have a plain bias).
+            A cell that is made of others leaves this, and the next, to them.
+        use_layer_norm: Whether there are layer norms, each cell's docstring says of what.
         initializer: Initialiser of every weight but the norms'; a subclass may draw biases
             otherwise.
         seed: Seed of the cell's own dropout masks, used when `prepare` is given no `seeds`.
@@ -192,7 +193,13 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal cell."""
+        """Arguments that make an equal cell.
+
+        Raises:
+            NotImplementedError: Of a cell that is made of others and does not say how.
+        """
+        if self.parts:
+            raise NotImplementedError(f"{type(self).__name__} is made of cells; make it anew.")
         return {
             **super().get_config(),
             "units": self.units,

@@ -17,7 +17,7 @@ class DeepTransitionCell(AbstractRNNCell):
         s_0 = first(x, s_prev),  s_k = transition_k(s_{k-1}) for k = 1 .. N
 
     (Meng and Zhang, 2019, *DTMT*, the formal description of each transition; Miceli Barone et al.,
-    2017, Section 2.2.) N = 0 is the shallow counterpart.
+    2017, Section 2.2.) N = 0 has the first cell alone.
 
     Args:
         cells: The cell that reads the input, then any number without one, all of the same `units`:

@@ -25,9 +25,10 @@ _rounding: contextvars.ContextVar[_Rounding | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def products_in(dtype: str, kernels: Iterable[Any] = (), gradients: bool = False) -> Iterator[None]:
-    """Within this block `product` rounds its factors to `dtype`.
+    """Within this block `product` rounds its factors and what comes of them to `dtype`.
 
-    A matter of training and of search, not of the model.
+    The sums within a product are the processor's matter. A matter of training and of search, not
+    of the model.
 
     Args:
         dtype: "float32" to leave them as they are, or "bfloat16" where the processor multiplies it
@@ -56,7 +57,8 @@ def rounded_once(kernel: Any) -> Any:
 def product(inputs: Any, kernel: Any, transposed: bool = False) -> Any:
     """Returns `inputs @ kernel`, `[..., O]`, in the inputs' type.
 
-    Only the product and those of its gradient are in the type of `products_in`; gradients of the
+    Only the product, which may be the logits, and those of its gradient are in the type of
+    `products_in`, from where they return to the inputs' type; gradients of the
     uses of one kernel, such as the steps of a recurrence, are added up in the kernel's type.
 
     Gradients multiply by the kernel as it lies. Transposes made once before the loop were measured

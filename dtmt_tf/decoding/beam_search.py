@@ -77,7 +77,7 @@ def beam_search(
         state: `(hidden, memory)`. Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; they are
             repeated K times and follow the hypotheses; an axis that is empty at first may grow
             from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
-        max_lengths: Most sub-tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
+        max_lengths: Most tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
         beam_size: Hypotheses kept, K. 1 is greedy.
         alpha: Exponent of the length penalty.
         offset: Its c, see `length_penalty`.

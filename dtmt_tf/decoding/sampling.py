@@ -72,7 +72,7 @@ def sample(
     Args:
         step: See `beam_search`.
         state: See `beam_search`.
-        max_lengths: Most sub-tokens of each sentence's samples, <eos> included, `[B]` int32.
+        max_lengths: Most tokens of each sentence's samples, <eos> included, `[B]` int32.
         seeds: Two numbers for each of a sentence's K samples, `[B, K, 2]` int64.
         sampling: How tokens are drawn; its seed is not read.
         alpha: Exponent of the length penalty.

@@ -69,7 +69,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
         `(context, weights)`: `[B * Q, C]` and `[B, N, Q, S]`.
 
     Raises:
-        ValueError: If `num_heads` does not divide `units`.
+        ValueError: If `num_heads` does not divide `units`, or the annotations' width.
     """
 
     def __init__(
@@ -87,6 +87,11 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
 
     def build(self, query_shape: Any, annotations_dim: int) -> None:
         """Creates key `[A, H]`, query `[H, H]`, score `[H/N]` and output `[A, C]` weights."""
+        if annotations_dim % self.num_heads:
+            raise ValueError(
+                f"Annotations' width should be divisible by `num_heads`. "
+                f"Received: {annotations_dim} and {self.num_heads}."
+            )
 
         def weight(name: str, *shape: int) -> Any:
             return self.add_weight(name=name, shape=shape, initializer=self.initializer)

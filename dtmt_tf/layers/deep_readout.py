@@ -16,10 +16,11 @@ from dtmt_tf.layers.normed_affine import NormedAffine
 class DeepReadout(keras.layers.Layer):
     """From the previous word, the state and the context to logits.
 
-    Miceli Barone et al. (2017), end of Section 2.2.2:
+    As in Nematus; of it Miceli Barone et al. (2017) say, at the end of Section 2.2.2, that it can
+    have more layers ("deep output").
 
         h = tanh(LN(y W_y + b_y) + LN(r W_r + b_r) + LN(c W_c + b_c))
-        h <- h + tanh(LN(h W + b))   for each further layer ("deep output")
+        h <- h + tanh(LN(h W + b))   for each further layer
         logits = dropout(h) W_o + b_o
 
     Args:

@@ -39,6 +39,9 @@ class MultiHeadDotAttention(keras.layers.Layer):
 
     Returns:
         `(context, weights)`: `[..., Q, d]` and `[..., N, Q, S]`.
+
+    Raises:
+        ValueError: If `num_heads` does not divide `units`.
     """
 
     def __init__(
@@ -51,6 +54,10 @@ class MultiHeadDotAttention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if units % num_heads:
+            raise ValueError(
+                f"`units` should be divisible by `num_heads`. Received: {units} and {num_heads}."
+            )
         self.num_heads = num_heads
         self.units = units
         self.initializer = initializer

@@ -77,14 +77,21 @@ class AttentiveRecurrence(keras.layers.Layer):
     Returns:
         `(states, mask)`: `[B, T, H]` or `[B, T, 2H]`, and a bool mask `[B, T]`, True everywhere if
         T is fixed.
+
+    Raises:
+        ValueError: If there is no cell, a third, or one with an attention of its own.
     """
 
     def __init__(self, cells: Sequence[AttentiveCell], steps: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        names = ("forward", "backward")
+        names = ("forward", "backward")[: len(cells)]
+        if len(cells) not in (1, 2) or any(
+            cell.attention is not cells[0].attention for cell in cells
+        ):
+            raise ValueError("`cells` should be one or two that share their attention.")
         self.chains = [
             TransitionRNN(cell, return_sequences=True, name=name)
-            for name, cell in zip(names, cells, strict=False)
+            for name, cell in zip(names, cells, strict=True)
         ]
         self.steps = steps
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 SEED_DTYPE = "uint32" if keras.backend.backend() == "jax" else "int64"
-SEEDS = 2**32 if SEED_DTYPE == "uint32" else 2**63  # so many there are
+SEEDS = 2**32 if SEED_DTYPE == "uint32" else 2**63  # so many there are; Keras folds them to 2**31
 GOLDEN_RATIO = 0x9E3779B1  # spreads the ranks of the draws over 32 bits
 
 

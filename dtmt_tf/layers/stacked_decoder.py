@@ -65,6 +65,9 @@ class StackedDecoderCell(AbstractDecoderCell):
         cGRU   s' = first(r_{k-1}, s_k),   s_k = second(attention_k(s'), s')
         crGRU  s' = first(r_{k-1}, s_k),   s_k = second(c, s')
 
+    Where the paper prints the previous state of another transition of the level (cGRU, crGRU), and
+    of the base's first (`s_{j,1,1}`), it is read as above, as in Nematus.
+
     Args:
         levels: The levels, base first, all of the same units.
         context_dim: Width of the annotations, A.

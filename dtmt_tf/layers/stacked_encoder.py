@@ -86,7 +86,7 @@ class StackedEncoder(keras.layers.Layer):
             for level in stack[1:]:
                 x = level(x, **options) + x
             tops.append(x)
-        if self.forward[-1].go_backwards:
+        if self.forward[-1].go_backwards:  # in even depths; Nematus's order, not the paper's
             tops.reverse()
         annotations = ops.concatenate(tops, axis=-1)
         for level in self.above:

@@ -74,7 +74,7 @@ class DeepLAU(RecurrentModel):
     that their attention is taken from (dl4mt-tutorial, session 2).
 
     With `cell=lgru` the layers are DTMT's L-GRUs, which its authors propose for "the stacked RNMT",
-    too (Section 1), without norms and biases like the other cells.
+    too (*Introduction*), without norms and biases like the other cells.
 
     Args:
         config: Sizes and switches.

@@ -77,8 +77,9 @@ class Transformer(TranslationModel):
 
     What that paper leaves open is as in THUMT, whose big model DTMT is compared with: every map but
     the softmax has a bias, the source embeddings have one too, and nothing is tied by default.
-    Matrices start by Glorot's rule, tables and softmax normal with deviation d^-1/2, biases at
-    zero. The row of <pad> is the word before the first; it is read for nothing else, unless tied.
+    Matrices start by Glorot's rule (those of keys and values as the one that they are here),
+    tables and softmax normal with deviation d^-1/2, biases at zero. The row of <pad> is the word
+    before the first; it is read for nothing else, unless tied.
 
     Dropout: `embedding_dropout_rate` on embeddings with their signal; `candidate_dropout_rate`, for
     what a step adds to its state, on each part's result before it is added (Vaswani et al.'s

@@ -8,6 +8,9 @@ and translations with Moses's tokenizer, then
 
     dtmt evaluate --tokenize multi-bleu --references FILE --hypotheses FILE
 
+The paper cuts tokens by 32K merges of both languages; here SentencePiece makes 32,000 sub-words of
+raw text, so that the exported model takes and returns plain text.
+
 Lines of the run's translations, `train/test.txt`, are in the order of TFDS, not in that of
 newstest2014's file: `dtmt prepare --task wmt14_ende --text FOLDER` writes the references in it.
 """

@@ -2,7 +2,8 @@
 
 The paper trains on 36 million pairs; TFDS holds about 41, all that WMT14 offered. To prepare them
 TFDS reads each file whole, the largest of 22 million lines: a matter of memory. As in `wmt14_ende`,
-the paper's BLEU is multi-bleu on tokenised text, and no 13a score compares with it.
+sub-words are of raw text, the paper's BLEU is multi-bleu on tokenised text, and no 13a score
+compares with it.
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
 They follow Vaswani et al. (2017) with 32K merges for each language. Otherwise than there:
 
 - they train on 20.6 million pairs; TFDS holds about 25, all that WMT17 offered;
-- SentencePiece makes 32,000 sub-words for each language of raw text.
+- SentencePiece makes 32,000 sub-words for each language of raw text: 93 M parameters, 108 M there.
 """
 
 import dataclasses

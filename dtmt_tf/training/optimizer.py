@@ -18,6 +18,10 @@ class Reduced:
     Clipping by the norm of the whole gradient needs the sum first, so the training step makes it;
     Keras would clip each replica's part and then sum. Comes before the Keras class in the bases.
 
+    Args:
+        training: Schedule, decay of the averages, and what the subclass reads.
+        options: Arguments of the Keras class.
+
     Attributes:
         averages: With `ema_decay`, the moving average of each weight: after update t, a share
             `min(decay, (1 + t) / (10 + t))` of the old average remains, so that the first weights

@@ -48,7 +48,8 @@ class TrainingStep:
     as long as the whole batch is.
 
     An update whose loss or gradient is not finite changes no weight, moment or average, but it
-    counts: the position in the data, the schedule and the masks go by the number of updates.
+    counts: the position in the data, the schedule, the masks and Adam's corrections go by the
+    number of updates.
 
     Args:
         model: The model, built under `strategy`.
@@ -73,7 +74,7 @@ class TrainingStep:
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
         self.frozen = frozen_weights(model, training.frozen)
-        # rounded once a slice, where they are used at all
+        # rounded once a slice, where they are used, and used whole
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         self.clip_norm = training.clip_norm
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.layers import MultiHeadAdditiveAttention
+from dtmt_tf.layers import MultiHeadAdditiveAttention, MultiHeadDotAttention
 from tests.cells.twin import assert_gradients_match, attention_weights, randomise, relative_error
 from tests.reference import numpy_dtmt as ref
 
@@ -121,3 +121,7 @@ def test_parameter_count_by_formula(rng):
 def test_heads_must_divide_the_units():
     with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
         MultiHeadAdditiveAttention(2, 5, 8, initializer="zeros")
+    with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
+        MultiHeadAdditiveAttention(2, 6, 8, initializer="zeros").build((None, 6), 5)
+    with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
+        MultiHeadDotAttention(2, 5, initializer="zeros")

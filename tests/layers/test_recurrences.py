@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.cells import GRUCell
+from dtmt_tf.cells import AbstractRNNCell, GRUCell
 from dtmt_tf.layers import AdditiveAttention, AttentiveCell, AttentiveRecurrence
 from tests.cells.twin import randomise, relative_error
 
@@ -53,3 +53,23 @@ def test_keras_s_own_rnn_runs_the_cell_with_the_same_gradients(recurrence, rng):
     for theirs, ours in zip(*results, strict=True):
         assert relative_error(ours, theirs) <= 1e-5
         assert np.max(np.abs(theirs)) > 1e-3
+
+
+def test_chains_share_their_attention():
+    cells = [
+        AttentiveCell(
+            GRUCell(UNITS),
+            AdditiveAttention(UNITS, use_layer_norm=False, use_bias=False, initializer="zeros"),
+        )
+        for _ in range(2)
+    ]
+    for wrong in (cells, [], 3 * cells[:1]):
+        with pytest.raises(ValueError, match="one or two that share their attention"):
+            AttentiveRecurrence(wrong, STEPS)
+
+
+def test_a_cell_made_of_layers_has_no_config(recurrence):
+    cell = recurrence.chains[0].transition
+    assert isinstance(cell, AbstractRNNCell) and cell.parts
+    with pytest.raises(NotImplementedError, match="AttentiveCell is made of cells"):
+        cell.get_config()
