@@ -151,7 +151,7 @@ class DataConfig(Section):
         )
 
     def batch_size(self, length: int) -> int:
-        """Returns how many pairs of a length one micro-batch holds."""
+        """Returns how many pairs of a length one micro-batch holds, at least one."""
         return self.sentences_per_batch or max(1, self.max_tokens_per_batch // length)
 
     @property

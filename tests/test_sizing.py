@@ -175,7 +175,7 @@ def test_updates_an_epoch_are_those_of_the_plan(replicas, given, pairs):
     lengths = 1 + np.random.default_rng(1).gamma(3, 1.55 * found.words / pairs / 3, pairs)
     lengths = np.clip(lengths, 3, experiment.data.max_length).astype(int)
     slices = replicas * experiment.training.accumulation_steps
-    plan = BatchPlan.of(experiment.data, lengths, slices, 1)
+    plan = BatchPlan(experiment.data, lengths, slices, 1)
     said = re.search("about ([0-9,]+) updates", sizes["training.max_steps"].reason)
     assert int(said[1].replace(",", "")) == pytest.approx(plan.batches_per_epoch, rel=0.05, abs=5)
 

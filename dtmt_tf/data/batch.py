@@ -32,54 +32,31 @@ def bucket_bounds(max_length: int) -> list[int]:
 class BatchPlan:
     """Assigns pairs to batches.
 
-    A batch takes its pairs from one bucket: `sentences`, or `max(1, floor(max_tokens / bound))`,
+    A batch takes its pairs from one bucket: as many as `DataConfig.batch_size` says of its bound,
     for each of an update's micro-batches. Every epoch draws a new permutation of the whole corpus.
     Each bucket cuts its pairs, in that order, into batches, the last of which may be smaller; the
     batches are then shuffled. The number of batches is the same in every epoch, so
     that a step alone says which epoch and which batch it is.
 
     Args:
-        lengths: Longer side of each pair, with <eos>, `[N]`. None may exceed `max_length`.
-        max_length: Longest pair.
-        max_tokens: Padded positions of one micro-batch.
+        data: Longest pair, and how much one micro-batch holds.
+        lengths: Longer side of each pair, with <eos>, `[N]`. None may exceed `data.max_length`.
         micro_batches: Replicas times accumulation steps.
         seed: Seed of the order.
-        sentences: Pairs of one micro-batch, if above 0; `max_tokens` is then not asked.
     """
 
     def __init__(
-        self,
-        lengths: np.ndarray,
-        max_length: int,
-        max_tokens: int,
-        micro_batches: int,
-        seed: int,
-        sentences: int = 0,
+        self, data: DataConfig, lengths: np.ndarray, micro_batches: int, seed: int
     ) -> None:
-        self.max_length = max_length
-        self.bounds = bounds = bucket_bounds(max_length)
-        self.buckets = np.searchsorted(bounds, lengths).astype(np.int8)
-        self.sizes = [
-            (sentences or max(1, max_tokens // bound)) * micro_batches for bound in bounds
-        ]
-        counts = np.bincount(self.buckets, minlength=len(bounds))
+        self.bounds = bucket_bounds(data.max_length)
+        self.buckets = np.searchsorted(self.bounds, lengths).astype(np.int8)
+        self.sizes = [data.batch_size(bound) * micro_batches for bound in self.bounds]
+        counts = np.bincount(self.buckets, minlength=len(self.bounds))
         self.batches_per_epoch = int(
             sum(-(-count // size) for count, size in zip(counts, self.sizes, strict=True))
         )
         self.seed = seed
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
-
-    @classmethod
-    def of(cls, data: DataConfig, lengths: np.ndarray, micro_batches: int, seed: int) -> BatchPlan:
-        """Returns the plan that the settings ask for."""
-        return cls(
-            lengths,
-            data.max_length,
-            data.max_tokens_per_batch,
-            micro_batches,
-            seed,
-            data.sentences_per_batch,
-        )
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the batches of one epoch, arrays of pair numbers."""

@@ -145,9 +145,7 @@ class Session:
         trainer = Trainer(
             step,
             training_set,
-            BatchPlan.of(
-                experiment.data, training_set.lengths, step.slices, experiment.training.seed
-            ),
+            BatchPlan(experiment.data, training_set.lengths, step.slices, experiment.training.seed),
             run.checkpoints,
             validator,
             settings=to_dict(experiment),

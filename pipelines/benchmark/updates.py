@@ -100,7 +100,7 @@ class Updates:
         laps.end("training set")
         self.step = training_step(experiment, sizes, options.form, options.devices)
         laps.end("model")
-        plan = BatchPlan.of(data, pairs.lengths, self.step.slices, self.training.seed)
+        plan = BatchPlan(data, pairs.lengths, self.step.slices, self.training.seed)
         sample: Any = Sample(plan.epoch(0), pairs.lengths, options.updates)
         self.batches = pairs.batches(sample, 0, options.updates)
         self.first_loss = self._update(next(self.batches.as_numpy_iterator()))
@@ -279,7 +279,7 @@ class Reading:
         start = time.perf_counter()
         pairs = corpora.training_set(experiment, run, options.copies, options.pairs)
         self.preparing = time.perf_counter() - start
-        plan = BatchPlan.of(data, pairs.lengths, training.accumulation_steps, training.seed)
+        plan = BatchPlan(data, pairs.lengths, training.accumulation_steps, training.seed)
         self.pairs = len(pairs.lengths)
         self.batches = pairs.batches(plan, 0, min(BATCHES, plan.batches_per_epoch))
         self.work = flops.work(self.batches.as_numpy_iterator())

@@ -114,7 +114,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     slices = trained[0].settings["conditions"]["slices"]
     updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
     seconds = sum(each.seconds for each in trained)
-    plan = BatchPlan.of(data, pairs.lengths, slices, training.seed)
+    plan = BatchPlan(data, pairs.lengths, slices, training.seed)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = newest.history if validated and not run.members else []

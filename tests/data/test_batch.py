@@ -17,7 +17,8 @@ def random_lengths(count=3000, longest=64, seed=0):
 
 def make_plan(lengths=None, max_length=64, max_tokens=128, micro_batches=1, seed=3):
     lengths = random_lengths() if lengths is None else lengths
-    return BatchPlan(lengths, max_length, max_tokens, micro_batches, seed)
+    data = DataConfig(max_length=max_length, max_tokens_per_batch=max_tokens)
+    return BatchPlan(data, lengths, micro_batches, seed)
 
 
 def same(one, other):
@@ -49,18 +50,18 @@ def test_the_last_bucket_reaches_the_longest_pair(max_length, bounds):
 
 
 def test_sentences_per_bucket_equal_the_notes():
-    assert BatchPlan(np.array([5]), 128, 4096, 1, 0).sizes == SENTENCES
-    assert BatchPlan(np.array([5]), 256, 4096, 1, 0).sizes == [*SENTENCES, 25, 21, 18, 16]
+    assert make_plan([5], 128, 4096).sizes == SENTENCES
+    assert make_plan([5], 256, 4096).sizes == [*SENTENCES, 25, 21, 18, 16]
 
 
 def test_slices_multiply_the_sentences_of_an_update():
     # The floor is taken for each slice, so that all micro_batches are alike.
-    sizes = BatchPlan(np.array([5]), 128, 4096, 3, 0).sizes
+    sizes = make_plan([5], 128, 4096, 3).sizes
     assert sizes == [3 * size for size in SENTENCES]
 
 
 def test_a_bound_above_the_tokens_still_holds_one_sentence():
-    assert BatchPlan(np.array([5]), 64, 20, 2, 0).sizes == [4, 4, *[2] * 11]
+    assert make_plan([5], 64, 20, 2).sizes == [4, 4, *[2] * 11]
 
 
 def test_a_pair_lies_in_the_smallest_bucket_that_holds_it():
@@ -109,7 +110,7 @@ def test_batches_per_epoch_is_constant():
         plan = make_plan(micro_batches=micro_batches)
         assert {len(plan.epoch(epoch)) for epoch in range(4)} == {plan.batches_per_epoch}
     # 10 pairs of at most 8 positions and 3 of 12, with 64 tokens: 8 + 2 and 3.
-    plan = BatchPlan(np.array([5] * 10 + [12] * 3), 12, 64, 1, 0)
+    plan = make_plan([5] * 10 + [12] * 3, 12, 64)
     assert plan.batches_per_epoch == 3
     assert sorted(len(batch) for batch in plan.epoch(0)) == [2, 3, 8]
 
@@ -175,7 +176,7 @@ def test_the_length_of_a_batch_does_not_tell_its_place():
 
 
 def test_sentences_of_a_bucket_are_shuffled_before_they_are_cut():
-    plan = BatchPlan(np.full(1000, 5), 8, 80, 1, 0)
+    plan = make_plan(np.full(1000, 5), 8, 80)
     spans = [batch.max() - batch.min() for batch in plan.epoch(0)]
     assert np.mean(spans) > 700  # 9 if pairs stayed with their neighbours
 
@@ -183,9 +184,8 @@ def test_sentences_of_a_bucket_are_shuffled_before_they_are_cut():
 def test_batches_of_so_many_sentences_have_them_whatever_their_length():
     lengths = np.array([5] * 7 + [60] * 3)
     data = DataConfig(max_length=64, max_tokens_per_batch=100, sentences_per_batch=2)
-    plan = BatchPlan.of(data, lengths, micro_batches=2, seed=1)
+    plan = BatchPlan(data, lengths, micro_batches=2, seed=1)
     assert set(plan.sizes) == {4}
     assert sorted(map(len, plan.epoch(0))) == [3, 3, 4]
-    tokens = BatchPlan.of(dataclasses.replace(data, sentences_per_batch=0), lengths, 2, 1)
-    assert tokens.sizes == BatchPlan(lengths, 64, 100, 2, 1).sizes
+    assert BatchPlan(dataclasses.replace(data, sentences_per_batch=0), lengths, 2, 1).sizes[0] == 24
     assert (data.batch_size(8), data.batch_size(64)) == (2, 2)

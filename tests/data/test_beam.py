@@ -41,7 +41,7 @@ def test_beam_makes_the_same_shards(make):
     assert not list(there.folder.glob("beam*"))
 
     pairs = TrainingSet(other, 30)
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=1)
+    plan = BatchPlan(DataConfig(max_length=30, max_tokens_per_batch=100), pairs.lengths, 1, seed=1)
     expected = TrainingSet(one, 30).batches(plan, 0, plan.batches_per_epoch)
     for batch, same in zip(pairs.batches(plan, 0, plan.batches_per_epoch), expected, strict=True):
         assert batch.source_ids.numpy().tolist() == same.source_ids.numpy().tolist()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.config import DataConfig
 from dtmt_tf.data import shards
 from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import BATCHES_AHEAD, TrainingSet
@@ -22,6 +23,11 @@ def training_set(tmp_path, monkeypatch):
         return TrainingSet(make_shards(tmp_path, source, target), max_length)
 
     return make
+
+
+def make_plan(pairs, max_tokens, seed, max_length=30, micro_batches=1):
+    data = DataConfig(max_length=max_length, max_tokens_per_batch=max_tokens)
+    return BatchPlan(data, pairs.lengths, micro_batches, seed)
 
 
 def in_memory(plan, source, target, steps):
@@ -49,7 +55,7 @@ def as_lists(batches):
 
 def test_letting_go_of_batches_waits_for_no_tuner(training_set):
     pairs = training_set()
-    batches = pairs.batches(BatchPlan(pairs.lengths, 30, 200, 1, seed=1), 0, 3)
+    batches = pairs.batches(make_plan(pairs, 200, seed=1), 0, 3)
     assert batches.options().autotune.enabled is False
 
 
@@ -72,7 +78,9 @@ def test_long_and_empty_pairs_are_dropped_and_counted_not_cut(training_set, capl
     assert pairs.lengths.tolist() == [5, 5]
     assert pairs.num_dropped == 5
     assert "Dropped 5 of 7 training pairs" in caplog.text
-    ((sources, targets),) = as_lists(pairs.batches(BatchPlan(pairs.lengths, 5, 16, 1, 0), 0, 1))
+    ((sources, targets),) = as_lists(
+        pairs.batches(make_plan(pairs, 16, seed=0, max_length=5), 0, 1)
+    )
     assert sorted(zip(sources, targets, strict=True)) == [
         ([*ids("abc"), 0], ids("bbaa")),
         (ids("abcd"), ids("aabb")),
@@ -97,7 +105,7 @@ def test_batches_hold_the_planned_pairs_padded_with_zeros(training_set):
     pairs = training_set(source, target)
     kept = [k for k in range(300) if k not in (70, 200)]
     source, target = ([lines[k] for k in kept] for lines in (source, target))
-    plan = BatchPlan(pairs.lengths, 30, 100, 2, seed=5)
+    plan = make_plan(pairs, 100, seed=5, micro_batches=2)
     steps = range(2 * plan.batches_per_epoch)
     batches = list(pairs.batches(plan, 0, len(steps)))
     assert {side.dtype for batch in batches for side in batch} == {tf.int32}
@@ -107,7 +115,7 @@ def test_batches_hold_the_planned_pairs_padded_with_zeros(training_set):
 
 def test_batches_are_named(training_set):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    plan = make_plan(pairs, 100, seed=5)
     (batch,) = pairs.batches(plan, 0, 1)
     ((source, target),) = in_memory(plan, make_lines(), make_lines(seed=1), [0])
     assert batch.source_ids.numpy().tolist() == source
@@ -117,11 +125,11 @@ def test_batches_are_named(training_set):
 @pytest.mark.parametrize("start", [1, 17, 40, 61])
 def test_starting_in_the_middle_gives_the_same_batches(training_set, start):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    plan = make_plan(pairs, 100, seed=5)
     stop = 2 * plan.batches_per_epoch + 3
     assert start < stop
     everything = as_list(pairs.batches(plan, 0, stop))
-    fresh = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    fresh = make_plan(pairs, 100, seed=5)
     rest = as_list(pairs.batches(fresh, start, stop))
     assert len(everything) == stop and len(rest) == stop - start
     for one, other in zip(everything[start:], rest, strict=True):
@@ -131,13 +139,13 @@ def test_starting_in_the_middle_gives_the_same_batches(training_set, start):
 
 def test_nothing_to_do_gives_no_batches(training_set):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    plan = make_plan(pairs, 100, seed=5)
     assert as_list(pairs.batches(plan, 4, 4)) == []
 
 
 def test_two_readers_of_one_plan_do_not_disturb_each_other(training_set):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    plan = make_plan(pairs, 100, seed=5)
     count = plan.batches_per_epoch
     one = pairs.batches(plan, 0, 3)
     other = pairs.batches(plan, count, count + 3)
@@ -154,7 +162,7 @@ def test_two_readers_of_one_plan_do_not_disturb_each_other(training_set):
 @pytest.mark.parametrize("worker", [0, 1, 2])
 def test_a_worker_reads_its_rows_alone_padded_like_all(training_set, monkeypatch, worker):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 100, 1, seed=5)
+    plan = make_plan(pairs, 100, seed=5)
     read, rows_read = pairs.shards._read, []
     monkeypatch.setattr(
         pairs.shards, "_read", lambda rows: rows_read.append(rows.tolist()) or read(rows)
@@ -174,7 +182,7 @@ def test_a_worker_reads_its_rows_alone_padded_like_all(training_set, monkeypatch
 
 def test_no_more_is_read_than_a_few_batches_ahead(training_set, monkeypatch):
     pairs = training_set()
-    plan = BatchPlan(pairs.lengths, 30, 30, 1, seed=5)
+    plan = make_plan(pairs, 30, seed=5)
     read, sizes = pairs.shards._read, []
     monkeypatch.setattr(pairs.shards, "_read", lambda rows: sizes.append(len(rows)) or read(rows))
     batches = iter(pairs.batches(plan, 0, 50 * plan.batches_per_epoch))
@@ -200,7 +208,7 @@ def sampled_set(tmp_path):
 def test_sampled_pairs_keep_the_plan_and_change_with_every_epoch(sampled_set):
     source, target = make_lines(), make_lines(seed=1)
     pairs = sampled_set(seed=5)
-    plan = BatchPlan(pairs.lengths, 30, 60, 1, seed=2)
+    plan = make_plan(pairs, 60, seed=2)
     epoch = plan.batches_per_epoch
     batches = as_list(pairs.batches(plan, 0, 2 * epoch))
     for step, batch in enumerate(batches):
@@ -223,7 +231,7 @@ def test_sampled_pairs_keep_the_plan_and_change_with_every_epoch(sampled_set):
 
 def test_sampled_batches_depend_on_seed_and_step_alone(sampled_set):
     pairs = sampled_set(seed=5)
-    plan = BatchPlan(pairs.lengths, 30, 60, 1, seed=2)
+    plan = make_plan(pairs, 60, seed=2)
     whole = as_list(pairs.batches(plan, 0, 12))
     resumed = as_list(sampled_set(seed=5).batches(plan, 7, 12))
     for batch, again in zip(whole[7:], resumed, strict=True):
@@ -235,7 +243,7 @@ def test_sampled_batches_depend_on_seed_and_step_alone(sampled_set):
 
 def test_a_worker_gets_its_rows_of_the_sampled_batch(sampled_set):
     pairs = sampled_set(seed=5)
-    plan = BatchPlan(pairs.lengths, 30, 60, 1, seed=2)
+    plan = make_plan(pairs, 60, seed=2)
     whole = as_lists(pairs.batches(plan, 0, 12))
     own = as_lists(pairs.batches(plan, 0, 12, lambda rows: rows[1::2]))
     assert own == [[side[1::2] for side in batch] for batch in whole]

@@ -50,7 +50,7 @@ def test_dropped_merges_cut_the_pairs_anew_in_each_epoch(tmp_path):
         run = run_of("custom", tmp_path, *CORPUS, *sizes)
         pairs = run.training_set()
         assert run.shards.with_text is anew
-        plan = BatchPlan.of(run.experiment.data, pairs.lengths, 1, 1)
+        plan = BatchPlan(run.experiment.data, pairs.lengths, 1, 1)
         epochs = list(pairs.batches(plan, 0, 2))  # of the only pair
         languages = run.vocabulary.source, run.vocabulary.target
         for first, second, text, subwords in zip(*epochs, texts.values(), languages, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import TrainingConfig
+from dtmt_tf.config import DataConfig, TrainingConfig
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.models import DTMTConfig, TransformerConfig
@@ -26,6 +26,7 @@ from dtmt_tf.training import (
 )
 from tests.data.toy_corpus import encode_letters, make_shards
 
+DATA = DataConfig(max_length=16, max_tokens_per_batch=128)
 TRAINING = TrainingConfig(  # every dropout on
     max_steps=30,
     learning_rate=1e-3,
@@ -100,12 +101,12 @@ def make_trainer(
         built = model.build(20, 20, training)
     step = Recorder(TrainingStep(built, training, strategy), stop_after)
     shards = make_shards(folder / "shards", lines(1), lines(2), (encode_letters, encode_letters))
-    training_set = TrainingSet(shards, 16)
+    training_set = TrainingSet(shards, DATA.max_length)
     sections = dict.fromkeys(("model", "data", "decoding", "evaluation"), {})
     return Trainer(
         step,
         training_set,
-        BatchPlan(training_set.lengths, 16, 128, step.slices, training.seed),
+        BatchPlan(DATA, training_set.lengths, step.slices, training.seed),
         CheckpointFolder(folder / "checkpoints", training.keep_last, training.keep_best),
         ToyValidator(scores),
         settings={"training": plain(training)} | sections,
