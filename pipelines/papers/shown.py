@@ -148,6 +148,7 @@ def _seeds(name: str) -> tuple[str, ...]:
 AT_0 = {
     1: ("depth 1, offset 0", _seeds("lgru1-d38e8c44")),
     2: ("depth 2, offset 0", _seeds("lgru2-3df157ad")),
+    3: ("depth 3, offset 0", _seeds("lgru3-481a390c")),
     4: ("depth 4, offset 0", _seeds("lgru4-3caa3214")),
 }
 AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
@@ -170,6 +171,8 @@ ENCODER = {
 }
 COMPARED = (
     Pair(CASED, AT_0[1], AT_0[2], 0.25),
+    Pair(CASED, AT_0[2], AT_0[3], 0.04),
+    Pair(CASED, AT_0[3], AT_0[4], 0.34),
     Pair(CASED, AT_0[2], AT_0[4], DEEPER - 0.25),
     Pair(CASED, AT_0[1], AT_0[4], DEEPER),
     Pair(CASED, AT_0[4], AT_3[4]),
