@@ -9,6 +9,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
+from typing import IO
 
 _one_at_a_time = threading.RLock()
 
@@ -25,7 +26,7 @@ def quiet_stderr() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    with _one_at_a_time, tempfile.TemporaryFile() as caught:
+    with _one_at_a_time, _buffer() as caught:
         kept = os.dup(2)
         os.dup2(caught.fileno(), 2)
         try:
@@ -37,6 +38,13 @@ def quiet_stderr() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _buffer() -> IO[bytes]:
+    """Returns a file without a name; in memory where the system can, as no folder may be there."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stderr"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def ignore_softmax_of_one() -> None:

@@ -147,11 +147,24 @@ class Section:
             value = getattr(self, item.name)
             if value is None and item.default is None:
                 continue
-            problem = about(item).problem(value)
+            problem = about(item).problem(value) or _problem_of_type(value, item.default)
             shown = repr(value) if isinstance(value, str) else value
             require(
                 not problem, f"`{self.section}.{item.name}` should be {problem}. Received: {shown}."
             )
+
+
+def _problem_of_type(value: Any, default: Any) -> str:
+    """Returns what a value should be by its type, as a saved file may have another; else nothing.
+
+    Numbers are for `Setting.problem`, and what is None by default may be of any type.
+    """
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, str):
+        return "" if isinstance(value, str) else "text"
+    texts = isinstance(value, tuple) and all(isinstance(text, str) for text in value)
+    return "a list of texts" if isinstance(default, tuple) and not texts else ""
 
 
 def other_side(name: str, joint_vocabulary: bool) -> str:

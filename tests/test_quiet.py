@@ -26,6 +26,13 @@ def test_an_exception_shows_what_was_caught(capfd):
     assert capfd.readouterr().err == "the reason"
 
 
+def test_no_folder_for_temporary_files_is_needed(capfd, monkeypatch):
+    monkeypatch.setattr("tempfile.TemporaryFile", pytest.fail)
+    with quiet_stderr():
+        os.write(2, b"noise")
+    assert capfd.readouterr().err == ""
+
+
 def test_threads_wait_for_each_other_and_standard_error_is_put_back(capfd):
     first, second = threading.Event(), threading.Event()
 

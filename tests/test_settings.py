@@ -70,6 +70,9 @@ class Toy(Section):
     width: int | None = setting(None, "a width", at_least=1)
     cell: str = setting("gru", "a cell", choices=("gru", "lau", "lgru"))
     cells: tuple[str, ...] = setting((), "cells", choices=("gru", "lau", "lgru"))
+    files: tuple[str, ...] = setting((), "files")
+    name: str = setting("", "a name")
+    switch: bool = setting(False, "a switch")
     plain: int = 3
 
 
@@ -96,6 +99,12 @@ class Toy(Section):
         ("width", 0, "at least 1. Received: 0."),
         ("cell", "lstm", "gru, lau or lgru. Received: 'lstm'."),
         ("cell", 3, "gru, lau or lgru. Received: 3."),
+        ("cell", ("gru",), "text. Received: ('gru',)."),
+        ("cells", "gru", "a list of texts. Received: 'gru'."),
+        ("files", 5, "a list of texts. Received: 5."),
+        ("files", (5,), "a list of texts. Received: (5,)."),
+        ("name", 5, "text. Received: 5."),
+        ("switch", "false", "true or false. Received: 'false'."),
         ("cells", ("gru", "lstm"), "gru, lau or lgru. Received: ('gru', 'lstm')."),
         ("cells", ("gru", "lau", "gru"), "all different. Received: ('gru', 'lau', 'gru')."),
     ],
@@ -130,6 +139,6 @@ def test_a_range_can_be_shown():
         "width": "at least 1",
         "cell": "gru, lau or lgru",
         "cells": "gru, lau or lgru",
-        "plain": "",
+        **dict.fromkeys(("files", "name", "switch", "plain"), ""),
     }
     assert (one_of(["a"]), one_of(["a", "b"])) == ("a", "a or b")

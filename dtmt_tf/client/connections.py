@@ -42,6 +42,10 @@ class TemporaryFailure(Exception):
     """A request that failed and may succeed when it is sent again."""
 
 
+class LateAnswer(TemporaryFailure):
+    """One whose answer did not come in time; that to fewer lines may."""
+
+
 class Refusal(UserError):
     """A request that the server does not take; it may take parts of it."""
 
@@ -217,7 +221,7 @@ class RestConnection:
             if _is_no_http(error):
                 return ""
             raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
-        except self._requests.RequestException:
+        except (self._requests.RequestException, ValueError):  # an address that is none, too
             return ""
         if (code := _HTTP_CODES.get(answer.status_code)) in _TEMPORARY:
             raise _failure(self._address, code, answer.reason)
@@ -250,7 +254,8 @@ def _failure(address: str, code: str, text: str | None) -> Exception:
         code = "TOO_LARGE"
     meaning = _MEANINGS.get(code, f"refuses the request ({code})")
     refused = Refusal if code in _OF_THE_LINES else UserError
-    kind = TemporaryFailure if code in _TEMPORARY else refused
+    late = LateAnswer if code == "DEADLINE_EXCEEDED" else TemporaryFailure
+    kind = late if code in _TEMPORARY else refused
     words = (text or code)[:_MOST_TEXT]
     told = "".join(c if c.isprintable() else " " for c in words).strip().rstrip(".")
     return kind(f"The server at {address} {meaning}: {told}.")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dtmt_tf.client.connections import Connection, Refusal, TemporaryFailure
+from dtmt_tf.client.connections import Connection, LateAnswer, Refusal, TemporaryFailure
 from dtmt_tf.errors import UserError
 from dtmt_tf.refusals import LIMIT, Refusals
 from dtmt_tf.resumable_lines import ResumableLines
@@ -18,6 +18,7 @@ from dtmt_tf.terminal import line_bar
 
 _FIRST_WAIT_SECONDS = 0.25  # before a request is sent again; doubled each time
 _LONGEST_WAIT_SECONDS = 30.0
+_AHEAD = 16  # batches for each connection that may be translated before the first missing line
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Sending:
     Each connection has one request under way at a time, and takes the next lines when it is done;
     nothing waits in between. But a server may join requests, and refuse them for what they are
     together. So a line that is beyond a limit is sent again while no other request is under way.
+    Batches that a server is too slow for are divided. Nothing is sent that lies far beyond the
+    first missing line, so little waits to be written.
 
     Args:
         batch_size: Lines in a request.
@@ -59,7 +62,8 @@ class Sending:
         self.retried = 0
         self.seconds = 0.0
         self._batch_size, self._retries, self._refusals = batch_size, retries, refusals
-        self._lock = threading.Lock()
+        self._room = threading.Condition()  # for answers that must wait to be written
+        self._written = 0
         self._door = threading.Lock()  # a request begins while it is open
         self._changed = threading.Condition()
         self._under_way = 0  # requests
@@ -95,25 +99,32 @@ class Sending:
         """
         begin = time.monotonic()
         rest = list(output.remaining(lines))
-        starts = iter(range(0, len(rest), self._batch_size))
+        starts = deque(range(0, len(rest), self._batch_size))
+        ahead = _AHEAD * len(connections) * self._batch_size
         answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))
         early: dict[int, _Answer] = {}  # to lines before which some are missing
-        written = 0
+
+        def next_start() -> int | None:
+            """Waits until there is room; returns the first of the next lines, if any are left."""
+            with self._room:
+                self._room.wait_for(
+                    lambda: (
+                        self._stopped.is_set() or not starts or starts[0] < self._written + ahead
+                    )
+                )
+                return None if self._stopped.is_set() or not starts else starts.popleft()
 
         def work(connection: Connection) -> None:
             """Sends one request after the other until there is none left, or one fails."""
-            while not self._stopped.is_set():
-                with self._lock:
-                    start = next(starts, None)
-                if start is None:
-                    return
+            while (start := next_start()) is not None:
                 batch = rest[start : start + self._batch_size]
                 try:
                     for answer in self._send(connection, start, batch):
                         answers.put(answer)
                         if answer.refusal and self._refusals.ends(answer.refusal):
-                            with self._lock:
-                                deque(starts, maxlen=0)  # of later lines nothing is needed
+                            with self._room:
+                                starts.clear()  # of later lines nothing is needed
+                                self._room.notify_all()
                             return
                 except Exception as error:  # whatever it is, the main thread must hear of it
                     answers.put(error)
@@ -129,16 +140,19 @@ class Sending:
                     if isinstance(answer, Exception):
                         raise answer
                     early[answer.start] = answer
-                    while written in early:
-                        ready = early.pop(written)
+                    while ready := early.pop(self._written, None):
                         if ready.refusal:
                             self._refusals.note(output.done + 1, ready.refusal)
                         output.write(ready.translations)
-                        written += len(ready.translations)
+                        with self._room:
+                            self._written += len(ready.translations)
+                            self._room.notify_all()
                     self._count(answer)
                     bar.update(len(answer.translations))
         finally:
-            self._stopped.set()
+            with self._room:
+                self._stopped.set()
+                self._room.notify_all()
             for connection in connections:
                 connection.close()
         self.seconds = time.monotonic() - begin
@@ -166,8 +180,8 @@ class Sending:
         self.retried += answer.retries
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
-        """Sends a request until it is answered; one that the server refuses, in halves."""
-        retry, alone = 0, False
+        """Sends a request until it is answered; one refused, or late again, in halves."""
+        retry, alone, half = 0, False, len(lines) // 2
         while True:
             begin = time.monotonic()
             try:
@@ -176,12 +190,11 @@ class Sending:
             except TemporaryFailure as failure:
                 self._wait(retry, failure)
                 retry += 1
+                if half and retry > 1 and isinstance(failure, LateAnswer):
+                    break
             except Refusal as refusal:
-                half = len(lines) // 2
                 if half:
-                    yield from self._send(connection, start, lines[:half])
-                    yield from self._send(connection, start + half, lines[half:])
-                    return
+                    break
                 if alone or LIMIT not in str(refusal):
                     yield _Answer(start, [""], time.monotonic() - begin, retry, refusal)
                     return
@@ -189,6 +202,8 @@ class Sending:
             else:
                 yield _Answer(start, translations, time.monotonic() - begin, retry)
                 return
+        yield from self._send(connection, start, lines[:half])
+        yield from self._send(connection, start + half, lines[half:])
 
     def _wait(self, retry: int, failure: TemporaryFailure) -> None:
         """Waits before another try; raises a UserError if there were enough."""

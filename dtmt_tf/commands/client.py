@@ -35,8 +35,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     sending = Sending(args.batch_size, args.retries, refusals)
     if args.output and not is_special(args.output):  # which another version should not go on with
         settings["version"] = sending.version(connections[0])
+    output = ResumableLines(args.output, settings)
     try:
-        with refusals, ResumableLines(args.output, settings) as output:
+        with refusals, output:
             sending.run(texts, connections, output)
     except KeyboardInterrupt:
         print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)

@@ -82,11 +82,6 @@ class Given(argparse._StoreAction):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         """Keeps the value."""
-        if option_string and values == "":
-            parser.error(
-                f"{option_string} has an empty value. Give it one, or leave it out: was a variable "
-                "of the shell not set?"
-            )
         if self.nargs == "+":
             before = getattr(namespace, self.dest)
             values = [*([] if before is self.default else before), *values]
@@ -137,6 +132,16 @@ class Parser(argparse.ArgumentParser):
                 if isinstance(text, str) and not _is_utf8(text):
                     self.error(f"--{name.replace('_', '-')}: {text!r} is not UTF-8.")
         return parsed
+
+    def _get_values(self, action: argparse.Action, arg_strings: Any) -> Any:
+        """Refuses an empty word, of which a path would make the current folder."""
+        if "" in arg_strings:
+            name = max(action.option_strings, key=len, default=action.metavar or action.dest)
+            self.error(
+                f"{name} has an empty value. Give it one, or leave it out: was a variable of the "
+                "shell not set?"
+            )
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with a message; a setting that stands alone is told its option."""

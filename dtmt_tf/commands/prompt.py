@@ -16,6 +16,7 @@ HELP = """\
 :nbest K   show the K best translations; :nbest 0, the best alone
 :align     show which source word each word comes from, or no longer
 :quit      end; so does Ctrl-D"""
+NOT_UTF_8 = "error: That is not UTF-8."
 
 
 def converse(
@@ -44,6 +45,9 @@ def converse(
         except KeyboardInterrupt:  # forget the line
             print()
             continue
+        except UnicodeDecodeError:
+            print(NOT_UTF_8)
+            continue
         word, _, value = line.partition(" ")
         if word in (":quit", ":q"):
             return
@@ -60,7 +64,7 @@ def converse(
             except UserError as error:
                 print(f"error: {caller.as_called(str(error))}")
             except UnicodeEncodeError:
-                print("error: That is not UTF-8.")
+                print(NOT_UTF_8)
 
 
 def _shown(answer: Translation) -> str:

@@ -114,7 +114,7 @@ def _folders(args: argparse.Namespace) -> dict[str, Path]:
         if not found:
             raise UserError(f"{args.output_dir} holds no exported run. dtmt export makes one.")
         args.runs = sorted(map(str, found))
-    named = [NAMED.fullmatch(run) for run in args.runs]
+    named = [None if Path(run).is_dir() else NAMED.fullmatch(run) for run in args.runs]
     places = [Path(name[2] if name else run) for run, name in zip(args.runs, named, strict=True)]
     places = places or [common.run_folder(args)]
     names = [

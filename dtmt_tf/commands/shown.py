@@ -25,7 +25,7 @@ def as_row(
     scores: bool = False,
     tag: str = "",
 ) -> str:
-    """Returns an answer as columns divided by tabs.
+    """Returns an answer as columns divided by tabs, of which a text that has company keeps none.
 
     Args:
         answer: A translation: its text, or the best texts; its alignment. A score: the log
@@ -38,13 +38,15 @@ def as_row(
 
     cells = [answer.source] if show_source else []
     if isinstance(answer, Unanswered):
-        return "\t".join([*cells, ""])
-    if isinstance(answer, Score):
-        return "\t".join([*cells, _number(answer.log_probability), str(answer.tokens)])
-    for candidate in answer.nbest or [answer]:
-        cells.append(f"{tag} {candidate.text}" if tag and candidate.text else candidate.text)
-        cells += [_number(candidate.score)] if scores else []
-    return "\t".join([*cells, answer.alignment.pharaoh] if answer.alignment else cells)
+        cells.append("")
+    elif isinstance(answer, Score):
+        cells += [_number(answer.log_probability), str(answer.tokens)]
+    else:
+        for candidate in answer.nbest or [answer]:
+            cells.append(f"{tag} {candidate.text}" if tag and candidate.text else candidate.text)
+            cells += [_number(candidate.score)] if scores else []
+        cells += [answer.alignment.pharaoh] if answer.alignment else []
+    return "\t".join(cell.replace("\t", " ") for cell in cells) if len(cells) > 1 else cells[0]
 
 
 def as_json(answer: Translation | Score | Unanswered, nbest: bool = False) -> str:

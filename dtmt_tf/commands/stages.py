@@ -166,6 +166,8 @@ class Stages:
             return []
         try:
             entries = json.loads(self.record.read_text("utf-8"))["stages"]
+            for each in entries:
+                shlex.join(each["words"])  # fails unless these are texts
             return [
                 {"words": each["words"], "done": each["done"], "files": {**each.get("files", {})}}
                 for each in entries

@@ -64,7 +64,13 @@ class Batcher:
             closed = self._closed
             if not closed:
                 self._queue.put(task)
-        return self._run(inputs, seconds) if closed else task.answer.result()
+        if closed:
+            return self._run(inputs, seconds)
+        try:
+            return task.answer.result(seconds)
+        except TimeoutError:  # others of its batch may take longer
+            task.answer.cancel()
+            raise _late() from None
 
     def close(self) -> None:
         """Ends when what waits is answered; later requests run alone."""
@@ -115,6 +121,8 @@ class Batcher:
 
     def _answer_late(self, task: _Task) -> bool:
         """Whether a request waited for too long; it is told so, and costs the others nothing."""
+        if not task.answer.set_running_or_notify_cancel():
+            return True
         try:
             _rest(task.deadline)
         except ServingError as error:
@@ -173,8 +181,12 @@ def _rest(deadline: float) -> float:
     """
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        raise ServingError(StatusCode.DEADLINE_EXCEEDED, "the request waited for too long")
+        raise _late()
     return seconds
+
+
+def _late() -> ServingError:
+    return ServingError(StatusCode.DEADLINE_EXCEEDED, "the request waited for too long")
 
 
 def _is_refusal(error: Exception) -> bool:

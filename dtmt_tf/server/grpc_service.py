@@ -81,6 +81,7 @@ def _to_array(name: str, proto: Any) -> np.ndarray:
     except (KeyError, TypeError) as error:  # of no array, or unknown
         raise invalid(f"input {name} can not have the type {proto.dtype}") from error
     # one value may stand for all: a few bytes can name a tensor of any size
+    itemsize = max([itemsize, *map(len, proto.string_val)])
     if min(shape, default=0) < 0 or math.prod(shape) * itemsize > MAX_BYTES:
         raise invalid(f"input {name} can not have the shape {shape}: it may hold at most "
                       f"{MAX_BYTES // itemsize} elements")  # fmt: skip

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
+RETRY_SECONDS = 30.0  # after which a version is tried again that met one of these errors
+PASSING = errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EIO, errno.ESTALE
 Files = dict[Path, tuple[int, int]]  # bytes, and nanoseconds of the last change
 _CODES = {code.value[0]: code for code in StatusCode}
 
@@ -187,7 +192,8 @@ class Models:
 
     def __init__(self, folders: Mapping[str, Path], batching: Batching | None = None) -> None:
         self._folders, self._batching = folders, batching
-        self._refused: dict[str, Files] = {}  # of versions that could not be loaded
+        # versions that could not be loaded, and when they are tried again unless they change
+        self._refused: dict[str, tuple[Files, float]] = {}
         self._models: dict[str, ServedModel] = {}
         self._served: dict[str, Files] = {}  # as they were before they were loaded
         for name, folder in folders.items():
@@ -226,7 +232,8 @@ class Models:
         One that took the place of the loaded one under its number is loaded likewise.
 
         Of a version that can not be served it is told, and the one before stays. Once its files
-        have changed, as while it is being copied, it is tried again.
+        have changed, as while it is being copied, it is tried again; after a while also where the
+        fault may have been the machine's.
         """
         for name, folder in self._folders.items():
             old = self._models[name]
@@ -241,12 +248,14 @@ class Models:
             if files == self._served[name]:
                 self._refused.pop(name, None)  # if what was refused comes back, it is tried again
                 continue
-            if files == self._refused.get(name):
+            refused, again = self._refused.get(name, (None, 0.0))
+            if files == refused and time.monotonic() < again:
                 continue
             try:
                 self._models[name] = ServedModel(name, newest, self._batching)
             except UserError as error:
-                self._refused[name] = files
+                pause = RETRY_SECONDS if _may_pass(error.__cause__) else math.inf
+                self._refused[name] = files, time.monotonic() + pause
                 logger.warning("%s stays at version %d: %s", name, old.version, error)
             else:
                 self._served[name] = files
@@ -262,6 +271,13 @@ class Models:
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models.values())
+
+
+def _may_pass(error: BaseException | None) -> bool:
+    """Whether an error tells of the machine as it is now, and nothing of the files."""
+    if isinstance(error, OSError):
+        return error.errno in PASSING
+    return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
 
 
 def _files(version: Path) -> Files:

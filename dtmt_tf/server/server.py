@@ -81,7 +81,9 @@ class Server:
         Args:
             seconds: How long answers may still take.
         """
-        ended = self._grpc.stop(seconds)
-        self._rest.stop(seconds)
-        ended.wait()
-        self._models.close()
+        try:
+            ended = self._grpc.stop(seconds)
+            self._rest.stop(seconds)
+            ended.wait()
+        finally:  # told to hurry, too: what still runs would keep the process
+            self._models.close()

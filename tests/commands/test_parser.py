@@ -1,5 +1,7 @@
 """What all commands do with what they are given."""
 
+from pathlib import Path
+
 import pytest
 
 from dtmt_tf.commands import common
@@ -15,6 +17,8 @@ def parser():
     group.add_argument("--seeds", nargs="+", type=int, default=[1])
     group.add_argument("--text", nargs="+")
     group.add_argument("--name", default="a")
+    group.add_argument("--path", type=Path)
+    group.add_argument("--several", type=Path, nargs="+", action="append")
     common.add_set(group)
     common.add_config(group)
     return found
@@ -45,6 +49,10 @@ def test_an_empty_value_is_not_taken_for_none(parser, capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--name", ""])
     assert "--name has an empty value" in capsys.readouterr().err
+    for option in ("--path", "--several"):  # an empty path would be the current folder
+        with pytest.raises(SystemExit):
+            parser.parse_args([option, *["there"] * (option == "--several"), ""])
+        assert f"{option} has an empty value" in capsys.readouterr().err
 
 
 def test_a_model_that_is_named_beside_a_run_is_the_runs(tmp_path):

@@ -182,7 +182,8 @@ def test_folders_of_others_and_damaged_records_are_named(workshop):
         stages_of(workshop, "taken").run()
     record = workshop.folder / "run" / "recipe" / "stages.json"
     assert [each["done"] for each in json.loads(record.read_text())["stages"]] == [True] * 3
-    for content in ("{", "[]", '{"stages": [{}]}', '{"stages": 1}', "[" * 100_000):
+    numbers = '{"stages": [{"words": [1], "done": true}]}'
+    for content in ("{", "[]", '{"stages": [{}]}', '{"stages": 1}', "[" * 100_000, numbers):
         record.write_text(content)
         with pytest.raises(UserError, match="stages.json is damaged.*Remove it"):
             stages_of(workshop)

@@ -230,6 +230,11 @@ def test_a_model_is_named_by_its_run_or_its_folder(run, tmp_path, monkeypatch, o
     assert (os.path.relpath(found, ROOT if found.is_absolute() else "."), size) == (place, 32)
 
 
+def test_a_row_has_as_many_columns_whatever_the_text(run):
+    assert run("--show-source", source=b"a\tb\n") == ["a b\tA B"]
+    assert run(source=b"a\tb\n") == ["A\tB"]
+
+
 def conversation(monkeypatch, capsys, *typed, **options):
     lines = iter([*typed, EOFError])
 
@@ -256,6 +261,9 @@ def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
         *("Alignments are not shown.", "X", *helps, *helps, ""),
     ]
     assert conversation(monkeypatch, capsys, ":quit", "one") == []
+    broken = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+    said = conversation(monkeypatch, capsys, broken, "one")
+    assert said == ["error: That is not UTF-8.", "ONE", ""]
     said = conversation(monkeypatch, capsys, "a\udcff", f":nbest {'9' * 5000}", "one")
     assert said == ["error: That is not UTF-8.", *helps, "ONE", ""]
 

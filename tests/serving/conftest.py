@@ -57,6 +57,12 @@ def served_models(tmp_path_factory):
     return {"translator": translator, "toy": folder / "toy", "shouter": folder / "shouter"}
 
 
+@pytest.fixture
+def toy(tmp_path, served_models):
+    """A run's folder with version 1."""
+    return shutil.copytree(served_models["toy"], tmp_path / "toy")
+
+
 @pytest.fixture(scope="session")
 def server(served_models):
     """The server without batching."""

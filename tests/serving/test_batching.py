@@ -188,6 +188,24 @@ def test_a_request_that_waited_too_long_is_not_computed_with_others():
     assert asked == [["a"] * 4, ["b"] * 4]
 
 
+def test_a_deadline_is_kept_whatever_those_of_the_same_batch_may_take():
+    go_on = threading.Event()
+
+    def run(inputs, seconds):
+        assert go_on.wait(1800)
+        return inputs
+
+    batcher = Batcher(run, Batching([2], 1800))
+    with ThreadPoolExecutor(2) as pool:
+        patient = pool.submit(batcher, {"text": np.array(["a"], object)}, 1800)
+        hurried = pool.submit(batcher, {"text": np.array(["b"], object)}, 0.2)
+        with pytest.raises(ServingError, match="waited for too long"):
+            hurried.result(1800)
+        assert not patient.done()
+        go_on.set()
+        assert patient.result(1800)["text"].tolist() == ["a"]
+
+
 def test_what_fails_otherwise_runs_once():
     run, sizes = _limited(0, ServingError(grpc.StatusCode.INTERNAL, "broken"))
     with pytest.raises(ServingError, match="broken"):

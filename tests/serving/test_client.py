@@ -11,6 +11,7 @@ import time
 import pytest
 from grpc import StatusCode
 
+from dtmt_tf.client import sending
 from dtmt_tf.client.connections import GrpcConnection
 from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
@@ -91,6 +92,34 @@ def test_what_is_refused_together_is_sent_in_halves(run, protocol):
     assert text == "A\nB\nC\nD\nE\n"
     assert model.requests == [list("abcd"), ["a", "b"], ["c", "d"], ["c"], ["d"], ["e"]]
     assert "4 requests" in told and "; 0 retries" in told
+
+
+def test_what_is_late_again_is_sent_in_halves(run, protocol):
+    model = Shouter(["DEADLINE_EXCEEDED"] * 2)
+    with protocol(model) as server:
+        text, _ = run("a\nb\nc\n", *server, "--batch-size", 2, "--concurrency", 1)
+    assert text == "A\nB\nC\n"
+    assert model.requests == [["a", "b"], ["a", "b"], ["a"], ["b"], ["c"]]
+
+
+def test_little_is_translated_before_a_line_that_is_missing(run, protocol, monkeypatch):
+    monkeypatch.setattr(sending, "_AHEAD", 3)
+    seen = []
+
+    def hold(model, number):
+        """Holds the first until as many others are there as may be, then for one too many."""
+        if number == 0:
+            model.wait_for(lambda: len(model.requests) >= 6)
+            model.changed.wait_for(lambda: len(model.requests) > 7, timeout=0.2)
+            seen.append(len(model.requests) - (model.requests[0] == ["line 1"]))
+        return False
+
+    model = Shouter(hold=hold)
+    lines = "".join(f"line {k}\n" for k in range(40))
+    with protocol(model) as server:
+        text, _ = run(lines, *server, "--batch-size", 1, "--concurrency", 2)
+    assert text == lines.upper()
+    assert seen == [6]
 
 
 def test_what_is_too_large_together_is_sent_in_halves(run, monkeypatch):
@@ -244,6 +273,12 @@ def _alone(*arguments, text="", **options):
     return subprocess.run(
         [*CLIENT, *arguments], input=text, capture_output=True, text=True, timeout=1800, **options
     )
+
+
+@pytest.mark.parametrize("address", ["http://server..example:8501", "http://" + "a" * 64])
+def test_an_address_that_is_none_is_told(run, address):
+    with pytest.raises(UserError, match=re.escape(address)):
+        run("a\n", "--rest", address)
 
 
 def test_a_server_that_is_gone_ends_with_code_2(tmp_path):

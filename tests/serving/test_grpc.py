@@ -135,6 +135,7 @@ def _tensor(*shape, **fields):
         (_tensor(10**14, string_val=[b"a"]), "at most 8388608 elements"),
         (_tensor(2**32, 2**32, string_val=[b"a"]), "at most 8388608 elements"),
         (_tensor(-1, string_val=[b"a"]), "at most 8388608 elements"),
+        (_tensor(10**5, string_val=[b"a" * 1000]), "at most 67108 elements"),
         (_tensor(*[1] * 9, string_val=[b"a"]), "at most 8 dimensions. Received: 9"),
         pytest.param(_tensor(*[2**62] * 20_000), "at most 8 dimensions", id="a long shape"),
     ],

@@ -1,15 +1,12 @@
 """`dtmt serve`: what it serves, under which names, when versions change and when it is stopped."""
 
-import errno
-import gc
-import os
 import shutil
 import signal
 import socket
 import threading
 import time
-import weakref
 from http.client import HTTPConnection
+from pathlib import Path
 from types import SimpleNamespace
 
 import grpc
@@ -24,7 +21,6 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 from dtmt_tf import startup
 from dtmt_tf.commands import serve
 from dtmt_tf.errors import UserError
-from dtmt_tf.export.warmup import write_warmup
 from dtmt_tf.server import Batching, Models, Server
 from dtmt_tf.server.models import ServedModel
 from tests.serving.running import running_server
@@ -49,13 +45,19 @@ def _config(capsys, *arguments):
     return {each.name: each.base_path for each in config}
 
 
-def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(runs, capsys):
+def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(
+    runs, capsys, monkeypatch
+):
     here = "--output-dir", runs
     both = {"task-demo": "/models/task/demo", "task-other": "/models/task/other"}
     assert _config(capsys, *here) == both
     assert _config(capsys, *here, runs / "task" / "demo") == {"dtmt": "/models/task/demo"}
     named = _config(capsys, *here, f"a={runs}/task/demo", runs / "task" / "other")
     assert named == {"a": "/models/task/demo", "task-other": "/models/task/other"}
+    monkeypatch.chdir(runs / "task")
+    (runs / "task/other").rename("seed=1")  # a folder, not a name for 1
+    assert _config(capsys, *here, "seed=1") == {"dtmt": "/models/task/seed=1"}
+    Path("seed=1").rename("other")
     shutil.rmtree(runs / "task" / "other")
     assert _config(capsys, *here) == {"dtmt": "/models/task/demo"}
 
@@ -120,152 +122,6 @@ def test_it_looks_for_newer_versions_until_it_is_stopped(runs, monkeypatch, caps
         ("stop", 10.0),
     ]
     assert "REST: http://127.0.0.1:11    gRPC: 127.0.0.1:12\n" in capsys.readouterr().out
-
-
-@pytest.fixture
-def toy(tmp_path, served_models):
-    """A run's folder with version 1."""
-    return shutil.copytree(served_models["toy"], tmp_path / "toy")
-
-
-def test_a_version_that_was_moved_away_and_back_is_tried_again(toy, caplog):
-    models = Models({"toy": toy}, Batching([1, 4], 0.01))
-    (toy / "2").mkdir()
-    for told, name in ((1, "2"), (1, "withdrawn-2"), (2, "2"), (2, "2")):
-        for found in toy.glob("*2"):
-            found.rename(toy / name)
-        models.refresh()
-        assert caplog.text.count("toy stays at version 1") == told
-    models.close()
-
-
-def test_a_version_that_another_replaces_under_its_number_is_loaded(toy):
-    models = Models({"toy": toy}, Batching([1, 4], 0.01))
-    old = models.find("toy")
-    shutil.copytree(toy / "1", toy / "made-1")
-    os.utime(toy / "made-1" / "saved_model.pb")
-    shutil.rmtree(toy / "1")
-    for _ in range(2):
-        models.refresh()
-        assert models.find("toy") is old  # there is no other
-    (toy / "made-1").rename(toy / "1")
-    models.refresh()
-    new = models.find("toy")
-    assert new is not old and new.version == 1
-    models.refresh()
-    assert models.find("toy") is new
-    models.close()
-
-
-def test_a_newer_version_takes_over_and_its_requests_are_answered(toy):
-    models = Models({"toy": toy}, Batching([1, 4], 0.01))
-    text = {"text": np.array([b"3"], object)}
-    old = models.find("toy")
-    assert old.predict("count", text, (), 10)["last"].tolist() == [3]
-    shutil.copytree(toy / "1", toy / "2")
-    (toy / "3").mkdir()
-    models.refresh()
-    assert models.find("toy") is old  # version 3 can not be loaded
-    (toy / "3").rmdir()
-    models.refresh()
-    new = models.find("toy")
-    assert (old.version, new.version) == (1, 2)
-    for model in (old, new):  # a request may have found the old one before
-        assert model.predict("count", text, (), 10)["last"].tolist() == [3]
-    (toy / "2").rename(toy / "withdrawn-2")
-    models.refresh()
-    assert models.find("toy").version == 1
-    models.close()
-
-
-def test_a_version_that_was_replaced_goes_with_its_last_request(toy):
-    models = Models({"toy": toy}, Batching([1, 4], 0.01))
-    text = {"text": np.array([b"3"], object)}
-    old = models.find("toy")
-    old.predict("count", text, (), 10)
-    shutil.copytree(toy / "1", toy / "2")
-    models.refresh()
-    assert old.predict("grid", text, (), 10)["grid"].shape == (1, 5)  # it was found before
-    gone = threading.Event()
-    weakref.finalize(old, gone.set)
-    gc.disable()
-    try:
-        del old
-        assert gone.wait(10)  # its threads end
-    finally:
-        gc.enable()
-    models.close()
-
-
-def test_batches_larger_than_a_model_takes_are_refused_at_the_start(served_models):
-    translator = {"translator": served_models["translator"]}
-    with pytest.raises(UserError, match="sizes: .* at most 128 lines .*max_lines.*Received: 1 129"):
-        Models(translator, Batching([1, 129], 0.01))
-    Models(translator, Batching([1, 128], 0.01)).close()
-
-
-def test_a_folder_that_is_out_of_reach_for_now_is_served_on(toy, monkeypatch):
-    def fail(_):
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    models = Models({"toy": toy})
-    shutil.copytree(toy / "1", toy / "2")
-    with monkeypatch.context() as patch:
-        patch.setattr("dtmt_tf.server.models.live_versions", fail)
-        models.refresh()
-        assert models.find("toy").version == 1
-    with monkeypatch.context() as patch:
-        patch.setattr("dtmt_tf.translator.places.models_near", pytest.fail)  # it takes long
-        toy.rename(toy.with_name("away"))
-        models.refresh()
-        assert models.find("toy").version == 1
-        toy.with_name("away").rename(toy)
-    models.refresh()
-    assert models.find("toy").version == 2
-    models.close()
-
-
-def test_a_version_that_was_refused_while_it_was_copied_is_tried_when_it_is_whole(toy, caplog):
-    models = Models({"toy": toy})
-    whole = shutil.copytree(toy / "1", toy / "copied-2")
-    (toy / "2").mkdir()
-    told = []
-    for file in sorted(path for path in whole.rglob("*") if path.is_file()):
-        for _ in range(2):
-            models.refresh()
-            told.append(len(caplog.records))
-        assert models.find("toy").version == 1
-        (toy / "2" / file.relative_to(whole)).parent.mkdir(exist_ok=True)
-        shutil.copy2(file, toy / "2" / file.relative_to(whole))
-    models.refresh()
-    assert models.find("toy").version == 2
-    assert told[::2] == told[1::2] == [*range(1, 1 + len(told) // 2)]  # once a change
-    models.close()
-
-
-def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatch):
-    asked, run = [], ServedModel._run
-    monkeypatch.setattr(ServedModel, "_run", lambda *args: asked.append(args[1]) or run(*args))
-    text = {"text": ["dogs"]}
-    write_warmup(toy / "1", [("batch", text), ("serving_default", text), ("grid", text)])
-    models = Models({"toy": toy})
-    assert asked == ["serving_default"]
-    models.warm_up()
-    while len(asked) < 3:
-        time.sleep(0.001)
-    assert asked == ["serving_default", "batch", "grid"]
-    models.close()
-    write_warmup(toy / "1", [("serving_default", {"txt": ["dogs"]})])
-    with pytest.raises(UserError, match="toy/1 can not be served"):
-        Models({"toy": toy})
-
-
-def test_what_is_written_while_a_model_warms_up_is_seen(toy, monkeypatch, capfd):
-    write_warmup(toy / "1", [("batch", {"text": ["dogs"]})])
-    monkeypatch.setattr(ServedModel, "_run", lambda *args: os.write(2, b"a warning"))
-    (model,) = Models({"toy": toy})
-    model.warm_up()
-    assert capfd.readouterr().err == "a warning"
 
 
 @pytest.fixture
@@ -383,6 +239,20 @@ def test_a_server_that_is_stopped_answers_what_it_has_begun(counting, monkeypatc
     assert counting.codes == [200]
     with pytest.raises(requests.ConnectionError):
         counting.post(7)
+
+
+def test_a_server_that_is_told_to_hurry_gives_up_what_runs(counting, monkeypatch):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    request = counting.begin(10**15)
+    monkeypatch.setattr(counting.server._rest, "stop", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        counting.server.stop(1800)
+    request.join()
+    assert counting.codes == [499]
+    monkeypatch.undo()
+    counting.server._rest.stop(0)
 
 
 def test_a_server_that_is_stopped_gives_up_what_takes_too_long(counting):
