@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -67,6 +68,13 @@ def write_atomically(
                 temporary.unlink()
             raise
         flush(target.parent)
+
+
+def size_and_hash(path: Path) -> dict[str, Any]:
+    """Returns a file's size in bytes and its SHA-256, in hexadecimal digits."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": path.stat().st_size, "sha256": digest}
 
 
 def write_json(path: Path, value: Any) -> None:

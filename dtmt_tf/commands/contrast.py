@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,10 +138,8 @@ def _check(args: argparse.Namespace) -> None:
         from dtmt_tf.evaluation.picture import check_format
 
         check_format(args.plot)
-    for named in (args.sets, args.saved_model or []):
-        for first, second in itertools.combinations(named, 2):
-            if lines.same_file(first, second):
-                raise UserError(f"{second} is named twice.")
+    lines.check_different("The set", args.sets)
+    lines.check_different("--saved-model", args.saved_model or [])
     from dtmt_tf.translator.places import find_model
 
     for folder in args.saved_model or []:  # all are there before the first is scored

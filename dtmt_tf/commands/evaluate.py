@@ -262,9 +262,7 @@ def _check_files(args: argparse.Namespace) -> None:
     lines.check_page(args.page)
     for option in ("references", "hypotheses"):
         for files in getattr(args, option):
-            for first, second in itertools.combinations(files, 2):
-                if lines.same_file(first, second):
-                    raise UserError(f"--{option} names a file twice, {second}.")
+            lines.check_different(f"--{option}", files)
     read = [*itertools.chain(*args.references, *args.hypotheses)]
     read += [args.sources] if args.sources else []
     lines.check_outputs(read, {"--json": args.json, "--page": args.page})

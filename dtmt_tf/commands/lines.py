@@ -112,6 +112,13 @@ def same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
+def check_different(named: str, paths: Sequence[Path]) -> None:
+    """Raises a UserError if an option, or what messages call it, names one file twice."""
+    for first, second in itertools.combinations(paths, 2):
+        if same_file(first, second):
+            raise UserError(f"{named} {second} is named twice.")
+
+
 class Lines:
     r"""The lines of a UTF-8 file, plain or packed, or of standard input, read when asked for.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,10 +127,8 @@ def _check(args: argparse.Namespace) -> None:
         from dtmt_tf.evaluation.picture import check_format
 
         check_format(args.plot)
-    for files, named in ((args.tasks, "FILE"), (args.run or [], "--run")):
-        for first, second in itertools.combinations(files, 2):
-            if lines.same_file(first, second):
-                raise UserError(f"{named} {second} is named twice.")
+    lines.check_different("FILE", args.tasks)
+    lines.check_different("--run", args.run or [])
     if args.run:
         common.refuse_beside("--run", args)
     lines.check_outputs(args.tasks, {"--json": args.json, "--plot": args.plot})

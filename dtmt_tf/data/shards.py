@@ -24,7 +24,7 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 
 from dtmt_tf.data.check import TRAIN
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.files import clear_leftovers, write_atomically
+from dtmt_tf.files import clear_leftovers, size_and_hash, write_atomically, write_json
 from dtmt_tf.folders import locked
 from dtmt_tf.terminal import line_bar
 from dtmt_tf.text import Vocabulary, is_blank
@@ -155,7 +155,7 @@ class Preparation:
         manifest = self._manifest()
         for name in (pairs, index):
             manifest["files"][name] = _describe(self.folder / name)
-        write_atomically(self.folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
+        write_json(self.folder / _MANIFEST, manifest)
         return len(lengths)
 
     def _manifest(self) -> dict[str, Any]:
@@ -329,9 +329,8 @@ def _parse_ids(records: Sequence[bytes]) -> tuple[Ids, Ids]:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
+    found = size_and_hash(path)
+    return {"bytes": found["size"], "sha256": found["sha256"]}
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

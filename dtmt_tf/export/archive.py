@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
 from dtmt_tf.export.model_card import is_of
-from dtmt_tf.files import flush, write_atomically, write_json
+from dtmt_tf.files import flush, size_and_hash, write_atomically, write_json
 from dtmt_tf.folders import locked
 from dtmt_tf.pretrained import CATALOGUE, FORMAT, NAME, read_catalogue, unpacked
 from dtmt_tf.translator.places import VERSION
@@ -83,7 +82,7 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
             write_atomically(made, lambda stream: _write(stream, version, name, terms))
             with unpacked(made, Path(place) / "model") as found:
                 _check(found / version.name)
-            facts |= _size_and_hash(made)
+            facts |= size_and_hash(made)
             os.replace(made, archive)  # one of that name may be there, with another licence
         flush(folder)
         _add(catalogue, name, {"file": archive.name, **facts})
@@ -139,14 +138,6 @@ def _facts(version: Path) -> dict[str, Any]:
             f"{version} does not say what it is ({type(error).__name__}: {error}). Export it again."
         ) from error
     return facts
-
-
-def _size_and_hash(archive: Path) -> dict[str, Any]:
-    with archive.open("rb") as file:
-        return {
-            "size": archive.stat().st_size,
-            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
-        }
 
 
 def _add(catalogue: Path, name: str, entry: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ hashes of weights and sub-words, the checkpoints, the versions of the program an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.files import flush
+from dtmt_tf.files import flush, size_and_hash, write_json
 
 MANIFEST = "manifest.json"
 FORMAT = 1  # of the manifest
@@ -30,14 +29,8 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
     Side effects:
         Flushes every file and folder to the disk, the manifest last.
     """
-    files = {
-        name: {"size": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
-        for name in _names(folder)
-    }
-    content = {"format": FORMAT, **about, "files": files}
-    (folder / MANIFEST).write_text(
-        json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8"
-    )
+    files = {name: size_and_hash(folder / name) for name in _names(folder)}
+    write_json(folder / MANIFEST, {"format": FORMAT, **about, "files": files})
     for name in [*_names(folder), MANIFEST]:
         flush(folder / name)
     for place, _, _ in os.walk(folder, topdown=False):
@@ -88,7 +81,7 @@ def problems(folder: Path) -> list[str]:
             found.append(f"{name} is missing")
         elif (size := path.stat().st_size) != wanted["size"]:
             found.append(f"{name} has {size:,} bytes, not {wanted['size']:,}")
-        elif _sha256(path) != wanted["sha256"]:
+        elif size_and_hash(path)["sha256"] != wanted["sha256"]:
             found.append(f"{name} has other contents")
     found += [f"{name} is not in the manifest" for name in _names(folder) if name not in files]
     return found
@@ -101,8 +94,3 @@ def _names(folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if not path.is_dir() and path != folder / MANIFEST
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

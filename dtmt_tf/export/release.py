@@ -22,6 +22,7 @@ from dtmt_tf.export.model_card import card_text, model_card, without_folders
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.versions import REFUSED, move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
+from dtmt_tf.files import write_json
 from dtmt_tf.folders import claimed
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.settings import differences
@@ -97,8 +98,7 @@ def release(
         export_saved_model(endpoints, place, card, warmup)
         files = {"experiment.json": experiment, "scores.json": scores}
         for name, content in files.items():
-            text = json.dumps(without_folders(content), indent=2, ensure_ascii=False)
-            (place / name).write_text(text + "\n", encoding="utf-8")
+            write_json(place / name, without_folders(content))
         (place / "MODEL_CARD.md").write_text(card_text(card), encoding="utf-8")
         against: list[str] = []
         if canary:

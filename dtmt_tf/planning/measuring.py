@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
 from tqdm import tqdm
@@ -70,12 +69,7 @@ def plan(
     most = data.batch_size(data.max_length)
     logger.info("Updates are measured in a process of their own.")
     while True:
-        with processes.process() as pool:
-            try:
-                measurement = pool.submit(measure, experiment, min(pieces, most)).result()
-            except BrokenProcessPool:
-                measurement = None
-        if measurement:
+        if measurement := processes.elsewhere(measure, experiment, min(pieces, most)):
             break
         if pieces >= most:
             raise UserError(

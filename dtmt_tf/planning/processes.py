@@ -7,8 +7,10 @@ import multiprocessing
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 from dtmt_tf import startup
 
@@ -26,6 +28,15 @@ def process(threads: Threads = None, devices: Sequence[str] = ()) -> ProcessPool
     # an initializer could not say why it fails
     pool.submit(start_quietly, threads, devices).result()
     return pool
+
+
+def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs a function in a `process`; returns its value, or None if the process is killed."""
+    with process() as pool:
+        try:
+            return pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            return None
 
 
 def start_quietly(threads: Threads, devices: Sequence[str]) -> None:

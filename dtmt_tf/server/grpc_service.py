@@ -20,7 +20,8 @@ from tensorflow_serving.apis import (
 )
 
 from dtmt_tf.server.errors import ServingError, internal, invalid
-from dtmt_tf.server.models import DEFAULT, FOREVER_SECONDS, Models, ServedModel
+from dtmt_tf.server.models import FOREVER_SECONDS, Models, ServedModel
+from dtmt_tf.translator.exported import TRANSLATE
 
 MAX_BYTES = 2**26  # of a request
 MAX_DIMENSIONS = 8  # of an input; work on a shape can grow faster than the bytes that name it
@@ -35,7 +36,7 @@ def find_signature(model: ServedModel, name: str, code: grpc.StatusCode) -> str:
     Raises:
         ServingError: With a code, if there is none, or it is TensorFlow's own.
     """
-    name = name or DEFAULT
+    name = name or TRANSLATE
     there = sorted(each for each in model.signatures if not each.startswith("__"))
     if name not in there:
         raise ServingError(code, f"no signature {name}. There are: {', '.join(there)}")

@@ -21,13 +21,12 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version, live_versions
-from dtmt_tf.translator.exported import FOREIGN
+from dtmt_tf.translator.exported import FOREIGN, TRANSLATE
 from dtmt_tf.translator.session import Session, reason
 from dtmt_tf.translator.warmup import read_warmup
 
 logger = logging.getLogger(__name__)
 
-DEFAULT = "serving_default"
 FOREVER_SECONDS = 1e6
 RETRY_SECONDS = 30.0  # after which a version is tried again that met one of these errors
 PASSING = errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EIO, errno.ESTALE
@@ -65,7 +64,7 @@ class ServedModel:
         try:
             session = self._session = Session(folder)
             self.signatures = session.signatures
-            self._warm_up(lambda signature: signature == DEFAULT)
+            self._warm_up(lambda signature: signature == TRANSLATE)
             most = self._most_lines() if batching else None
         except (*FOREIGN, MemoryError, ServingError) as error:
             if session:
@@ -115,7 +114,7 @@ class ServedModel:
     def warm_up(self) -> None:
         """Answers the warm-up requests of the signatures that are not the default."""
         try:
-            self._warm_up(lambda signature: signature != DEFAULT)
+            self._warm_up(lambda signature: signature != TRANSLATE)
         except (*FOREIGN, ServingError) as error:  # as who asks it will hear; or all is closed
             logger.debug("%s: a warm-up request failed: %s", self.folder, error)
 

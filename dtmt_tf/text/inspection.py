@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import sentencepiece
 import tensorflow as tf
 
 from dtmt_tf.config import UNK_ID
@@ -58,8 +57,7 @@ class Usage:
 
 def names(subwords: Subwords) -> list[str]:
     """Returns the pieces in the order of their ids."""
-    processor = _processor(subwords)
-    return [processor.id_to_piece(k) for k in range(subwords.size)]
+    return [subwords.processor.id_to_piece(k) for k in range(subwords.size)]
 
 
 def kinds(subwords: Subwords) -> dict[str, int]:
@@ -68,7 +66,7 @@ def kinds(subwords: Subwords) -> dict[str, int]:
     Only what no earlier kind has is counted: special, bytes, characters, what begins a word, what
     goes on with one.
     """
-    processor = _processor(subwords)
+    processor = subwords.processor
 
     def kind(k: int, name: str) -> str:
         if processor.is_control(k) or processor.is_unknown(k):
@@ -94,7 +92,6 @@ def usage(subwords: Subwords, lines: Iterable[str]) -> Usage:
     counts = np.zeros(subwords.size, np.int64)
     num_lines = words = characters = unknown_lines = 0
     unknown: Counter[str] = Counter()
-    of_words = all(name.startswith(BLANK) for name in names(subwords)[UNK_ID + 1 :])
     lines = iter(lines)
     while block := list(itertools.islice(lines, LINES_AT_ONCE)):
         rows = [row[:-1] for row in subwords.encode_lists(block)]  # without <eos>
@@ -109,7 +106,7 @@ def usage(subwords: Subwords, lines: Iterable[str]) -> Usage:
             surfaces, ids = subwords.surfaces(some).flat_values, subwords.tokens(some)
             found = zip(surfaces.numpy(), ids.flat_values.numpy(), strict=True)
             for text in (text.decode(errors="replace") for text, k in found if k == UNK_ID):
-                unknown.update([text] if of_words else text)
+                unknown.update([text] if subwords.of_words else text)
     return Usage(counts, num_lines, words, characters, unknown, unknown_lines)
 
 
@@ -131,7 +128,3 @@ def split(subwords: Subwords, line: str) -> list[str]:
     """Returns the pieces of a line as a model reads it; what is unknown is <unk>."""
     known, (read,) = names(subwords), subwords.read(tf.constant([line])).numpy()
     return [known[k] for k in subwords.encode_lists([read.decode()])[0][:-1]]
-
-
-def _processor(subwords: Subwords) -> sentencepiece.SentencePieceProcessor:
-    return sentencepiece.SentencePieceProcessor(model_proto=subwords.model)

@@ -170,32 +170,32 @@ class Subwords:
 
     def __init__(self, model: bytes) -> None:
         self.model = model
-        self._sampler = _processor(model)
+        self.processor = _processor(model)
         # The operation's name is its resource's name once exported: two models of one name in one
         # process would both use the first.
         name = f"subwords_{hashlib.sha256(model).hexdigest()[:16]}"
         with quiet_stderr():  # it announces an empty normalisation
             self.tokenizer = tf_text.SentencepieceTokenizer(model, out_type=tf.int32, name=name)
         self.size = int(self.tokenizer.vocab_size())
-        names = [self._sampler.id_to_piece(k) for k in range(self.size)]
+        names = [self.processor.id_to_piece(k) for k in range(self.size)]
         # of sub-words, some continue a word
         self.of_words = all(name.startswith(BLANK) for name in names[UNK_ID + 1 :])
         names[UNK_ID] = self._unknown_name = (BLANK if self.of_words else "") + names[UNK_ID]
         alphabet = set("".join(names))
         self.read = Reader(alphabet, lambda one: one in alphabet or not self._is_strange(one))
         # characters that training had none of are then spelt in bytes, and none is <unk>
-        self._has_bytes = self._sampler.is_byte(self._sampler.piece_to_id("<0x00>"))
+        self._has_bytes = self.processor.is_byte(self.processor.piece_to_id("<0x00>"))
         self._cut = Cutter(names)
-        self._reserved = 0 if self.of_words else _count_reserved(self._sampler)
-        self._blank = self._sampler.piece_to_id(BLANK)
+        self._reserved = 0 if self.of_words else _count_reserved(self.processor)
+        self._blank = self.processor.piece_to_id(BLANK)
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)  # pickled as its model, for Beam's workers
 
     def _is_strange(self, character: str) -> bool:
         """Whether a character is none that sub-words are made of."""
-        ids = self._sampler.encode(character)
-        return any(each == UNK_ID or self._sampler.is_byte(each) for each in ids)
+        ids = self.processor.encode(character)
+        return any(each == UNK_ID or self.processor.is_byte(each) for each in ids)
 
     def encode(self, texts: Any, longest: int | None = None) -> tf.RaggedTensor:
         """Turns strings `[B]` into ids, each row ending in <eos>.
@@ -230,12 +230,12 @@ class Subwords:
         """Turns texts into the ids that `encode` gives, outside of any graph and twice as fast."""
         if self.of_words:
             words = [_words(text) for text in texts]
-            ids = iter(self._sampler.encode(list(itertools.chain.from_iterable(words))))
+            ids = iter(self.processor.encode(list(itertools.chain.from_iterable(words))))
             return [
                 [*itertools.chain.from_iterable(itertools.islice(ids, len(row))), EOS_ID]
                 for row in words
             ]
-        rows: list[list[int]] = self._sampler.encode(list(texts), add_eos=True)
+        rows: list[list[int]] = self.processor.encode(list(texts), add_eos=True)
         return rows
 
     def encode_parts(self, texts: Any, longest: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -308,7 +308,7 @@ class Subwords:
             dropout_rate: Share of merges left out, in [0, 1).
         """
         sentencepiece.set_random_generator_seed(seed)
-        rows = self._sampler.encode(
+        rows = self.processor.encode(
             list(texts), enable_sampling=True, alpha=dropout_rate, nbest_size=-1, num_threads=1
         )
         return [[*row, EOS_ID] for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+import keras
 import tensorflow as tf
 
 from dtmt_tf.config import PAD_ID
@@ -52,10 +52,8 @@ class CrossEntropy:
 
 
 def _padded(pairs: Sequence[Pair]) -> tuple[tf.Tensor, tf.Tensor]:
-    sides = []
-    for side in zip(*pairs, strict=True):
-        ids = np.full((len(side), max(map(len, side))), PAD_ID, np.int32)
-        for row, values in zip(ids, side, strict=True):
-            row[: len(values)] = values
-        sides.append(tf.constant(ids))
-    return sides[0], sides[1]
+    source, target = (
+        tf.constant(keras.utils.pad_sequences(side, padding="post", value=PAD_ID))
+        for side in zip(*pairs, strict=True)
+    )
+    return source, target

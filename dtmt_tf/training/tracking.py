@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import write_json
 
 Value = bool | int | float | str
 MOST_PARAMETERS = 100  # that MLflow takes at once
@@ -123,7 +123,7 @@ def open_trackers(
         keys[each] = tracker.key
         opened.append(tracker)
     if opened:
-        write_atomically(memory, json.dumps(keys).encode())
+        write_json(memory, keys)
     return opened
 
 

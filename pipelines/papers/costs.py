@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from dtmt_tf.experiment import Experiment
-from dtmt_tf.planning import processes
 from dtmt_tf.planning.dry_run import LENGTH
+from dtmt_tf.planning.processes import elsewhere
 from dtmt_tf.planning.random_ids import RandomUpdate, training_step, vocabulary_sizes
 from pipelines.papers.paper import Row
 
@@ -29,8 +28,8 @@ def show(experiments: Mapping[str, Experiment], rows: Mapping[str, Row], seeds: 
     total = 0.0
     for key, experiment in experiments.items():
         steps = experiment.training.max_steps
-        parameters = _elsewhere(_parameters, experiment)
-        one = seconds[key] = _elsewhere(_seconds, experiment)
+        parameters = elsewhere(_parameters, experiment)
+        one = seconds[key] = elsewhere(_seconds, experiment)
         updates: int | None = steps
         if rows[key].weights_of:
             updates = 0
@@ -53,15 +52,6 @@ def show(experiments: Mapping[str, Experiment], rows: Mapping[str, Row], seeds: 
 
 def _line(row: str, cells: Any) -> str:
     return f"{row:<24}" + "".join(f"{c:>{w}}" for c, w in zip(cells, WIDTHS, strict=True))
-
-
-def _elsewhere(function: Any, experiment: Experiment) -> Any:
-    """Runs a function in its own process; returns its value, or none if the process is killed."""
-    with processes.process() as pool:
-        try:
-            return pool.submit(function, experiment).result()
-        except BrokenProcessPool:
-            return None
 
 
 def _parameters(experiment: Experiment) -> int:

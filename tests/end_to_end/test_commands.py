@@ -113,7 +113,7 @@ def test_a_file_is_not_compared_with_itself(here, tmp_path):
     for path in files:
         path.write_text("one\n")
     result = here("evaluate", "--references", files[0], "--hypotheses", files[1], files[1])
-    refused(result, "names a file twice")
+    refused(result, "is named twice")
 
 
 def test_settings_of_runs_are_refused_for_files(here, tmp_path):

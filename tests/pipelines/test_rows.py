@@ -77,7 +77,7 @@ def test_a_row_too_large_for_memory_is_left_open_and_the_next_is_measured(
     def training_step(experiment, _):
         return types.SimpleNamespace(model=experiment.model, slices=1)
 
-    monkeypatch.setattr(costs, "_elsewhere", lambda function, experiment: function(experiment))
+    monkeypatch.setattr(costs, "elsewhere", lambda function, experiment: function(experiment))
     monkeypatch.setattr(costs, "RandomUpdate", Update)
     monkeypatch.setattr(costs, "training_step", training_step)
     sizes = ([f"model.units={n}", f"model.embedding_dim={n}"] for n in (512, 64))
