@@ -1,8 +1,7 @@
 """Settings: frozen dataclasses that hold every default once.
 
-An experiment is a task, a model and six sections. Tasks give `data`, `training`, `decoding`,
-`export` and `evaluation`; presets give `model`; `--set section.name=value` overrides all: see
-`experiment`.
+An experiment is a task, a model and six sections: tasks give `data`, `training`, `decoding`,
+`export` and `evaluation`, presets `model`, and `--set section.name=value` overrides all.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dtmt_tf.settings import Section, require, setting
 FILTERS = ("identical", "length_ratio", "script", "language", "duplicates")
 PAD_ID, EOS_ID, UNK_ID = 0, 1, 2  # the first ids of every vocabulary
 SPECIAL_PIECES = "<pad>", "<eos>", "<unk>"  # their names
+BLANK, UNKNOWN = "\u2581", "\u2047"  # what begins a sub-word after a blank, what <unk> is read as
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class DataConfig(Section):
             "`data.vocabulary_kind=bpe`.",
         )
         for tag in tags:
-            is_whole = len(tag) > 1 and tag.split() == [tag] and "\u2581" not in tag
+            is_whole = len(tag) > 1 and tag.split() == [tag] and BLANK not in tag
             require(
                 is_whole and tag not in SPECIAL_PIECES and tags.count(tag) == 1,
                 "`data.reserved_symbols` should be different texts of two characters or more "

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from dtmt_tf.cells import products_in
-from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig, ExportConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, UNKNOWN, DecodingConfig, ExportConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Shortlist,
@@ -24,7 +24,7 @@ from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tok
 from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords, never_written
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.text import ANY_BLANK, UNKNOWN, Vocabulary, joiner
+from dtmt_tf.text import ANY_BLANK, Vocabulary, joiner
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory

@@ -2,12 +2,11 @@
 
 from dtmt_tf.text.parts import joiner
 from dtmt_tf.text.reading import ANY_BLANK, is_blank
-from dtmt_tf.text.subword import UNKNOWN, Subwords, TooFewSubwords, train_subwords
+from dtmt_tf.text.subword import Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
 
 __all__ = [
     "ANY_BLANK",
-    "UNKNOWN",
     "Subwords",
     "TooFewSubwords",
     "Vocabulary",

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from dtmt_tf.config import UNK_ID
-from dtmt_tf.text.parts import BLANK
+from dtmt_tf.config import BLANK, UNK_ID
 from dtmt_tf.text.subword import Subwords
 
 MOST_COPIED = 2**25  # characters

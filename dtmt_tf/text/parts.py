@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from dtmt_tf.config import BLANK
 from dtmt_tf.languages import has_blanks, script
 
-BLANK = "\u2581"  # marks a sub-word after a blank
 SENTENCE_ENDS = ".!?…؟۔।॥။។།።։。｡．！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
 UNSPACED_ENDS = "။។།።。｡！？、，；："  # no blank needs to follow them

@@ -14,17 +14,16 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from dtmt_tf.config import EOS_ID, PAD_ID, SPECIAL_PIECES, UNK_ID, DataConfig
+from dtmt_tf.config import BLANK, EOS_ID, PAD_ID, SPECIAL_PIECES, UNK_ID, UNKNOWN, DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import quiet_stderr
-from dtmt_tf.text.parts import BLANK, Cutter
+from dtmt_tf.text.parts import Cutter
 from dtmt_tf.text.reading import Reader
 
 logger = logging.getLogger(__name__)
 
 MAX_LINES = 1_000_000  # that sub-words are learnt from; they take about 0.7 GB
 MAX_BYTES = 65_536  # of a line that sub-words are learnt from
-UNKNOWN = "\u2047"  # how SentencePiece writes <unk>: two question marks in one
 Sampler = Callable[[Sequence[str], int], list[list[int]]]  # texts and seed to ids
 
 

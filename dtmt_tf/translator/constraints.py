@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, UNK_ID
+from dtmt_tf.config import BLANK, EOS_ID, UNK_ID
 from dtmt_tf.errors import UserError
-from dtmt_tf.translator.words import BLANK
 
 Phrase = tuple[int, ...]
 CARRIERS = "。,.、-a"  # texts that a term is read after; the first that keeps to itself is taken

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, UNKNOWN, DecodingConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Sampling,
@@ -33,7 +33,6 @@ Found = list[tuple[tuple[str, float], ...]]  # for each text its translations wi
 Search = Callable[[list[str]], Found]
 MOST_GRAPHS = 32  # of searches and samplers that are kept; a trace of each takes seconds
 ROOM = 8  # places that a beam gets at once beside its own, one for each token of terms
-SIGN = "\u2047"  # what an export of an earlier version reads any unknown word as
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _PHRASES = tf.TensorSpec([None, None, None], tf.int32)
 _ALLOWED = tf.TensorSpec([None], tf.bool)
@@ -132,7 +131,9 @@ class Searches:
         for (text, _), part in zip(rows, parts.numpy().tolist(), strict=True):
             own[text].append(part.decode("utf-8", "replace"))
         whole = [(" " if self._blanks[0] else "").join(each) for each in own]
-        whole = [b if SIGN in a and SIGN not in b else a for a, b in zip(whole, texts, strict=True)]
+        # an export of an earlier version reads any unknown word as that sign
+        pairs = zip(whole, texts, strict=True)
+        whole = [b if UNKNOWN in a and UNKNOWN not in b else a for a, b in pairs]
         return _Read(ids, rows, own, whole)
 
     def _graph(self, key: Any, make: Callable[[], Any]) -> Any:

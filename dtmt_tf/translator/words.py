@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLANK = "\u2581"  # begins a sub-word after a blank
-END = "<eos>"
+from dtmt_tf.config import BLANK, EOS_ID, SPECIAL_PIECES
+
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a sub-word that stands for one byte
 
 
@@ -85,7 +85,7 @@ def words_of(text: str, pieces: Sequence[str], blanks: bool) -> tuple[list[str],
     owners: list[int] = []
     new = True  # whether the next character begins a word
     for piece in pieces:
-        if piece == END:
+        if piece == SPECIAL_PIECES[EOS_ID]:
             owners.append(-1)
             continue
         content = piece.replace(BLANK, "")

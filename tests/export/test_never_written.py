@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import PAD_ID, UNK_ID, DataConfig, DecodingConfig, TrainingConfig
+from dtmt_tf.config import PAD_ID, UNK_ID, UNKNOWN, DataConfig, DecodingConfig, TrainingConfig
 from dtmt_tf.export import Endpoints, never_written
 from dtmt_tf.export.steps import Steps
 from dtmt_tf.models import DTMTConfig
-from dtmt_tf.text import UNKNOWN, Vocabulary
+from dtmt_tf.text import Vocabulary
 from dtmt_tf.translator import Constraints, Sampling
 from dtmt_tf.translator.searches import Searches
 from tests.cells.twin import randomise
