@@ -50,39 +50,6 @@ def make_config(
     return config
 
 
-def parameter_breakdown(config):
-    """Number of parameters by part."""
-    e, d, c = config["embedding_dim"], config["units"], config["context_dim"]
-    v_s, v_t, depth = config["source_vocab"], config["target_vocab"], config["depth"]
-    per_gate = 2 * d if config["use_layer_norm"] else d
-    t_gru = 3 * d * d + 2 * per_gate + d * config["transition_candidate_bias"]
-
-    def module(i):
-        bias = d * config["candidate_bias"]
-        if config["kind"] in ("lau", "lgru"):
-            first = 5 * i * d + 4 * d * d + 3 * per_gate + bias
-        else:
-            first = 3 * i * d + 3 * d * d + 2 * per_gate + bias
-        return first + depth * t_gru
-
-    return {
-        "source": v_s * e + e,
-        "target": v_t * e + e,
-        "encoder": 2 * module(e),
-        "initial": 2 * d * d + d,
-        "query": module(e),
-        "attention": 2 * d * d + d * d + d // config["heads"] + 2 * d * c + c,
-        "transition": module(c),
-        "readout": (e + d + c) * d + d,
-        "softmax": d * v_t + v_t,
-    }
-
-
-def parameter_count(*args, **kwargs):
-    """Number of parameters of `make_config(*args, **kwargs)`; nothing is tied."""
-    return sum(parameter_breakdown(make_config(*args, **kwargs)).values())
-
-
 def random_weights(config, rng, scale=0.5):
     """Weights dict with entries uniform in [-scale, scale]; layer-norm gains are 1 plus that."""
     e, d, c = config["embedding_dim"], config["units"], config["context_dim"]

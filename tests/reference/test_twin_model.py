@@ -87,21 +87,6 @@ def test_forward_over_no_target_steps_is_empty():
 # Loss.
 
 
-@pytest.mark.parametrize(("vocab", "constant"), [(29_405, 1.35397157), (40, 0.69143914)])
-def test_loss_constant_golden_values(vocab, constant):
-    assert ref.loss_constant(vocab, 0.1) == pytest.approx(constant, abs=5e-9)
-    assert ref.loss_constant(vocab, 0.0) == 0.0
-
-
-def test_perfect_model_scores_zero_and_padding_is_not_counted():
-    target = np.array([[2, 1, 0]])
-    probabilities = np.full((1, 3, 5), 0.1 / 4)
-    probabilities[0, 0, 2] = probabilities[0, 1, 1] = 0.9
-    total, count = ref.smoothed_loss(np.log(probabilities), target, 0.1)
-    assert count == 2
-    assert total == pytest.approx(0.0, abs=1e-14)
-
-
 def test_smoothed_loss_by_hand():
     logits = np.log(np.array([[[0.2, 0.5, 0.3]]]))
     total, count = ref.smoothed_loss(logits, [[1]], 0.1)
@@ -113,65 +98,7 @@ def test_smoothed_loss_by_hand():
     assert ref.sentence_log_probs(two, [[1, 2]])[0] == pytest.approx(math.log(0.15), rel=1e-12)
 
 
-# Schedule and optimiser.
-
-SCHEDULES = {
-    "paper zh-en": (1e-3, 2, 500, 8_000, 64_000),
-    "paper en-de": (1e-4, 8, 50, 200_000, 1_200_000),
-    "paper en-fr": (1e-4, 8, 50, 400_000, 3_000_000),
-    "code zh-en": (8e-4, 2, 50, 8_000, 100_000),
-    "code2 zh-en": (6e-4, 2, 50, 8_000, 120_000),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "t", "expected"),
-    [
-        ("paper zh-en", 0, 1.0e-3),
-        ("paper zh-en", 500, 1.5e-3),
-        ("paper zh-en", 1_000, 2.0e-3),
-        ("paper zh-en", 4_000, 2.0e-3),
-        ("paper zh-en", 8_000, 1.641e-3),
-        ("paper zh-en", 16_000, 1.104e-3),
-        ("paper zh-en", 32_000, 5.0e-4),
-        ("paper zh-en", 48_000, 2.264e-4),
-        ("paper en-de", 200, 4.5e-4),
-        ("paper en-de", 50_000, 4.595e-4),
-        ("paper en-de", 100_000, 1.516e-4),
-    ],
-)
-def test_learning_rate_golden_values(name, t, expected):
-    # Printed to four digits.
-    assert ref.learning_rate(t, *SCHEDULES[name]) == pytest.approx(expected, rel=4e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "peak", "reached", "decays", "halved"),
-    [
-        ("paper zh-en", 2e-3, 1_000, 4_000, 32_000),
-        ("paper en-de", 8e-4, 400, 25_000, 150_000),
-        ("paper en-fr", 8e-4, 400, 50_000, 375_000),
-        ("code zh-en", 1.6e-3, 100, 4_000, 50_000),
-        ("code2 zh-en", 1.2e-3, 100, 4_000, 60_000),
-    ],
-)
-def test_learning_rate_phases(name, peak, reached, decays, halved):
-    constants = SCHEDULES[name]
-
-    def rate(t):
-        return ref.learning_rate(t, *constants)
-
-    assert rate(0) == constants[0]
-    assert rate(reached - 1) < peak
-    assert rate(reached) == pytest.approx(peak, rel=1e-12)
-    assert rate(decays) == pytest.approx(peak, rel=1e-12)
-    assert rate(decays + 1) < peak
-    assert rate(halved) == pytest.approx(constants[0] / 2, rel=1e-12)
-
-
-def test_one_replica_has_no_warm_up():
-    rates = [ref.learning_rate(t, 1e-3, 1, 500, 8_000, 64_000) for t in (0, 8_000, 64_000)]
-    np.testing.assert_allclose(rates, [1e-3, 1e-3, 5e-4], rtol=1e-12)
+# Optimiser.
 
 
 def test_adam_first_step_by_hand():

@@ -1,4 +1,4 @@
-"""The NumPy twin: parameter counts of the paper, search, numeric derivatives."""
+"""The NumPy twin: search, numeric derivatives."""
 
 import math
 
@@ -6,128 +6,9 @@ import numpy as np
 import pytest
 
 from . import numpy_dtmt as ref
-from .toys import V_S, V_T, count_entries, tiny_config
-
-# Parameter counts.
-
-
-@pytest.mark.parametrize(
-    ("kind", "depth", "candidate_bias", "count", "paper", "narrow"),
-    [
-        ("gru", 0, False, 143_245_085, 143.2, None),
-        ("gru", 0, True, 143_249_181, 143.2, 136.957),
-        ("lgru", 0, True, 157_937_437, 157.9, 149.548),
-        ("gru", 1, False, 155_848_477, 155.8, None),
-        ("gru", 1, True, 155_852_573, 155.8, 149.560),
-        ("lgru", 1, True, 170_540_829, 170.5, 162.151),
-        ("lgru", 2, True, 183_144_221, None, 174.755),
-        ("lgru", 3, True, 195_747_613, None, 187.358),
-        ("gru", 4, False, 193_658_653, 193.7, None),
-        ("gru", 4, True, 193_662_749, 193.7, 187.370),
-        ("lgru", 4, True, 208_351_005, 208.4, 199.961),
-    ],
-)
-def test_parameter_count_of_the_paper(kind, depth, candidate_bias, count, paper, narrow):
-    def total(context_dim):
-        return ref.parameter_count(
-            V_S, V_T, 1024, 1024, 16, depth, context_dim, kind, candidate_bias
-        )
-
-    assert total(2048) == total(None) == count
-    if paper is not None:
-        assert count / 1e6 == pytest.approx(paper, abs=0.06)
-    if narrow is not None:
-        assert round(total(1024) / 1e6, 3) == narrow
-
-
-def test_transformer_big_confirms_the_vocabularies():
-    d, inner = 1024, 4096
-    attention, norm = 4 * (d * d + d), 2 * d
-    feed_forward = 2 * d * inner + inner + d
-    encoder = 6 * (attention + feed_forward + 2 * norm)
-    decoder = 6 * (2 * attention + feed_forward + 3 * norm)
-    assert (V_S + 2 * V_T) * d + d + encoder + decoder == 277_608_448
-
-
-def test_parameter_breakdown_of_the_paper():
-    shallow = ref.parameter_breakdown(ref.make_config(V_S, V_T, 1024, 1024, 16, 0, kind="gru"))
-    deep = ref.parameter_breakdown(ref.make_config(V_S, V_T, 1024, 1024, 16, 4))
-    rest = {
-        "source": 41_029_632,
-        "target": 30_111_744,
-        "initial": 2_098_176,
-        "attention": 2_097_152 + 1_048_576 + 64 + 4_196_352,
-        "readout": 4_195_328,
-        "softmax": 30_140_125,
-    }
-    assert shallow == rest | {
-        "encoder": 12_593_152,
-        "query": 6_296_576,
-        "transition": 9_442_304,
-    }
-    assert deep == rest | {
-        "encoder": 44_095_488,
-        "query": 22_047_744,
-        "transition": 27_290_624,
-    }
-
-
-@pytest.mark.parametrize(
-    ("depth", "wide", "narrow", "gru"),
-    [
-        (1, 68_688, 60_464, 55_632),
-        (2, 81_616, 73_392, 68_560),
-        (4, 107_472, 99_248, 94_416),
-    ],
-)
-def test_small_parameter_counts(depth, wide, narrow, gru):
-    small = (50, 40, 24, 32, 4, depth)
-    for count, options in ((wide, {}), (narrow, {"context_dim": 32}), (gru, {"kind": "gru"})):
-        assert ref.parameter_count(*small, **options) == count
-        weights = ref.random_weights(ref.make_config(*small, **options), np.random.default_rng(0))
-        assert count_entries(weights) == count
-
-
-def test_small_parameter_breakdown():
-    assert ref.parameter_breakdown(ref.make_config(50, 40, 24, 32, 4, 4)) == {
-        "source": 1_224,
-        "target": 984,
-        "encoder": 42_176,
-        "initial": 2_080,
-        "query": 21_088,
-        "attention": 7_240,
-        "transition": 27_488,
-        "readout": 3_872,
-        "softmax": 1_320,
-    }
-
-
-@pytest.mark.parametrize("kind", ["gru", "lgru"])
-@pytest.mark.parametrize("candidate_bias", [True, False])
-@pytest.mark.parametrize("transition_candidate_bias", [True, False])
-@pytest.mark.parametrize("use_layer_norm", [True, False])
-@pytest.mark.parametrize("depth", [0, 1])
-def test_formula_counts_the_weights(
-    kind, candidate_bias, transition_candidate_bias, use_layer_norm, depth
-):
-    config = tiny_config(
-        kind=kind,
-        candidate_bias=candidate_bias,
-        transition_candidate_bias=transition_candidate_bias,
-        use_layer_norm=use_layer_norm,
-        depth=depth,
-    )
-    weights = ref.random_weights(config, np.random.default_rng(12))
-    assert count_entries(weights) == sum(ref.parameter_breakdown(config).values())
-
+from .toys import tiny_config
 
 # Search.
-
-
-def test_length_penalty_golden_values():
-    values = [ref.length_penalty(length, 0.6) for length in (1, 10, 50)]
-    np.testing.assert_allclose(values, [1.0, 1.732862, 3.778565], rtol=3e-7)
-    assert ref.length_penalty(17, 0.0) == 1.0
 
 
 def scripted(table, vocab):
