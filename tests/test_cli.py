@@ -167,3 +167,7 @@ def test_help_imports_neither_tensorflow_nor_what_it_needs():
             done.stderr.split()
         )
         assert not heavy, arguments
+    code = (
+        "import sys, pipelines.papers.reproduce; print(*{'tensorflow', 'keras'} & {*sys.modules})"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT).strip() == b""

@@ -20,7 +20,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, costs, pictures, records, report
+from pipelines.papers import PAPERS, pictures, records, report
 from pipelines.papers.jobs import (
     PRECISION,
     Job,
@@ -108,6 +108,8 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
             f"{paper.title}\n{args.task}, preset {args.preset}, "
             f"seeds {' '.join(map(str, args.seeds))}\n"
         )
+        from pipelines.papers import costs  # with TensorFlow
+
         costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
     for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):

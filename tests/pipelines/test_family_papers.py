@@ -11,6 +11,7 @@ from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import (
     PAPERS,
+    costs,
     figures,
     jobs,
     lau,
@@ -66,7 +67,7 @@ def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeyp
                       for task in ("multi30k_ende_tok", "multi30k_enfr_tok"))  # fmt: skip
     assert "not run" in report.sections([german], "FAMILY.md")["lau table 3"]
     assert "not run" not in report.sections([french], "FAMILY.md")["lau table 3"]
-    monkeypatch.setattr(reproduce.costs, "show", lambda *_: None)
+    monkeypatch.setattr(costs, "show", lambda *_: None)
     monkeypatch.setattr("sys.argv", "reproduce.py lau --table 3 --plan".split())
     assert reproduce.command() == 0
     assert "multi30k_enfr_tok, preset small" in capsys.readouterr().out
@@ -85,7 +86,7 @@ def test_tables_of_several_tasks_come_one_task_after_the_other(
     monkeypatch, capsys, arguments, tasks, alone
 ):
     shown = []
-    monkeypatch.setattr(reproduce.costs, "show", lambda models, *_: shown.append(list(models)))
+    monkeypatch.setattr(costs, "show", lambda models, *_: shown.append(list(models)))
     monkeypatch.setattr("sys.argv", f"reproduce.py {arguments} --plan".split())
     assert reproduce.command() == 0
     said = [line for line in capsys.readouterr().out.splitlines() if ", preset small" in line]
