@@ -41,8 +41,8 @@ class Server:
         models: Models,
         rest_port: int,
         grpc_port: int,
-        timeout_seconds: float = 30.0,
-        cors: bool = False,
+        timeout_seconds: float,
+        cors: bool,
     ) -> None:
         self._models = models
         try:

@@ -10,7 +10,6 @@ if "tensorflow" not in sys.modules:  # else it runs as its user has started it
 from dtmt_tf.decoding import Sampling  # noqa: E402
 from dtmt_tf.translator.constraints import Constraints  # noqa: E402
 from dtmt_tf.translator.places import find_model, latest_version, live_versions  # noqa: E402
-from dtmt_tf.translator.stream import paced  # noqa: E402
 from dtmt_tf.translator.translator import (  # noqa: E402
     Candidate,
     Score,
@@ -30,5 +29,4 @@ __all__ = [
     "find_model",
     "latest_version",
     "live_versions",
-    "paced",
 ]

@@ -135,9 +135,9 @@ def taken():
 
 def test_a_port_that_is_taken_is_told_with_its_option(taken, capfd):
     with pytest.raises(UserError, match="--rest-port"):
-        Server(Models({}), taken, 0)
+        Server(Models({}), taken, 0, 30, False)
     with pytest.raises(UserError, match="--grpc-port"):
-        Server(Models({}), 0, taken)
+        Server(Models({}), 0, taken, 30, False)
     assert not capfd.readouterr().err  # of gRPC's own
 
 
@@ -174,7 +174,7 @@ def test_a_fault_of_the_servers_own_is_logged_and_answered_in_a_line(monkeypatch
         raise RuntimeError("one line\nanother")
 
     monkeypatch.setattr(Models, "find", fail)
-    server = Server(Models({}), 0, 0)
+    server = Server(Models({}), 0, 0, 30, False)
     with requests.Session() as session:
         session.trust_env = False
         for _ in range(2):
@@ -204,7 +204,7 @@ def counting(toy):
     models, codes = Models({"toy": toy}), []
     text = {"text": np.array([b"1"], object)}
     models.find("toy").predict("count", text, (), 1800)  # its first run can take long
-    server = Server(models, 0, 0)
+    server = Server(models, 0, 0, 30, False)
 
     def post(end):
         with requests.Session() as session:
