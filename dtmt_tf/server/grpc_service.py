@@ -81,9 +81,11 @@ def _to_array(name: str, proto: Any) -> np.ndarray:
         itemsize = np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize
     except (KeyError, TypeError) as error:  # of no array, or unknown
         raise invalid(f"input {name} can not have the type {proto.dtype}") from error
-    # one value may stand for all: a few bytes can name a tensor of any size
-    itemsize = max([itemsize, *map(len, proto.string_val)])
-    if min(shape, default=0) < 0 or math.prod(shape) * itemsize > MAX_BYTES:
+    # the last value may stand for all that follow: a few bytes can name a tensor of any size
+    elements = math.prod(shape)
+    if 0 < len(proto.string_val) < elements:
+        itemsize = max(itemsize, len(proto.string_val[-1]))
+    if min(shape, default=0) < 0 or elements * itemsize > MAX_BYTES:
         raise invalid(f"input {name} can not have the shape {shape}: it may hold at most "
                       f"{MAX_BYTES // itemsize} elements")  # fmt: skip
     try:

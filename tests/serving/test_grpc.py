@@ -12,6 +12,7 @@ from tensorflow_serving.apis import (
     model_service_pb2_grpc,
 )
 
+from dtmt_tf.server.grpc_service import _to_array
 from tests.serving.calls import LINES, TEXTS, arrays, assert_same, predict_request
 
 
@@ -146,6 +147,11 @@ def test_a_broken_tensor_is_an_error(stub, tensor, reason):
     with pytest.raises(grpc.RpcError, match=reason) as caught:
         stub.Predict(request, timeout=1800)
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_one_long_text_among_many_is_not_taken_for_all():
+    texts = [b"long " * 20_000, *[b"short"] * 999]
+    assert _to_array("text", _tensor(1000, string_val=texts)).tolist() == texts
 
 
 def test_one_value_may_stand_for_all(stub):
