@@ -196,10 +196,10 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         """Arguments that make an equal cell.
 
         Raises:
-            NotImplementedError: Of a cell that is made of others and does not say how.
+            TypeError: Of a cell that is made of others and does not say how.
         """
         if self.parts:
-            raise NotImplementedError(f"{type(self).__name__} is made of cells; make it anew.")
+            raise TypeError(f"{type(self).__name__} is made of cells; make it anew.")
         return {
             **super().get_config(),
             "units": self.units,

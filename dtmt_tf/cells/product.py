@@ -27,8 +27,8 @@ _rounding: contextvars.ContextVar[_Rounding | None] = contextvars.ContextVar(
 def products_in(dtype: str, kernels: Iterable[Any] = (), gradients: bool = False) -> Iterator[None]:
     """Within this block `product` rounds its factors and what comes of them to `dtype`.
 
-    The sums within a product are the processor's matter. A matter of training and of search, not
-    of the model.
+    How a product is added up is the processor's choice. Set by training and by search, not by the
+    model.
 
     Args:
         dtype: "float32" to leave them as they are, or "bfloat16" where the processor multiplies it

@@ -71,5 +71,5 @@ def test_chains_share_their_attention():
 def test_a_cell_made_of_layers_has_no_config(recurrence):
     cell = recurrence.chains[0].transition
     assert isinstance(cell, AbstractRNNCell) and cell.parts
-    with pytest.raises(NotImplementedError, match="AttentiveCell is made of cells"):
+    with pytest.raises(TypeError, match="AttentiveCell is made of cells"):
         cell.get_config()

@@ -17,6 +17,11 @@ from dtmt_tf.server import Batching, Models
 from dtmt_tf.server.models import RETRY_SECONDS, ServedModel
 
 
+def fail(_):
+    """Meets a machine with too many open files."""
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
 def test_a_version_that_was_moved_away_and_back_is_tried_again(toy, caplog):
     models = Models({"toy": toy}, Batching([1, 4], 0.01))
     (toy / "2").mkdir()
@@ -94,9 +99,6 @@ def test_batches_larger_than_a_model_takes_are_refused_at_the_start(served_model
 
 
 def test_a_folder_that_is_out_of_reach_for_now_is_served_on(toy, monkeypatch):
-    def fail(_):
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     models = Models({"toy": toy})
     shutil.copytree(toy / "1", toy / "2")
     with monkeypatch.context() as patch:
@@ -135,9 +137,6 @@ def test_a_version_that_was_refused_while_it_was_copied_is_tried_when_it_is_whol
 def test_a_version_that_the_machine_had_no_room_for_is_tried_again_after_a_while(
     toy, monkeypatch, caplog
 ):
-    def fail(folder):
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     models = Models({"toy": toy})
     shutil.copytree(toy / "1", toy / "2")
     with monkeypatch.context() as patch:
