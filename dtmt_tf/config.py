@@ -320,7 +320,7 @@ class DecodingConfig(Section):
 
     section = "decoding"
 
-    beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=1000)
+    beam_size: int = setting(4, "hypotheses; 1 is greedy", at_least=1, at_most=10_000)
     length_penalty: float = setting(0.6, "alpha of ((c+L) / (c+1))^alpha", at_least=0, at_most=10)
     length_offset: float = setting(5.0, "c; 0 with alpha 1: mean score", at_least=0, at_most=1000)
     extra_length: int = setting(

@@ -93,14 +93,7 @@ def setting(
     Every number is bounded on both sides: where no limit is given, by what computes with it, an
     int32 or a float32. NaN is outside of every range.
 
-    Args:
-        default: Its value unless another is set.
-        meaning: One line for people.
-        at_least: Smallest number, or
-        above: a number that every value exceeds.
-        at_most: Largest number, or
-        below: a number that exceeds every value.
-        choices: All texts that it may be.
+    Args: those of `Setting`, and `default`, its value unless another is set.
     """
     limits = at_least, above, at_most, below
     kinds = {type(value) for value in (default, *limits) if value is not None}
@@ -190,14 +183,19 @@ def as_override(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Lists the settings in which two `experiment.to_dict` results differ: `name: old -> new`."""
-    rows = []
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the settings in which two `experiment.to_dict` results differ, as `old -> new`."""
+    found = {}
     sections = [name for name, value in {**old, **new}.items() if isinstance(value, Mapping)]
     for section in sections:
         names = {**old.get(section, {}), **new.get(section, {})}
         for name in names:
             before, after = old.get(section, {}).get(name), new.get(section, {}).get(name)
             if before != after:
-                rows.append(f"{section}.{name}: {before} -> {after}")
-    return rows
+                found[f"{section}.{name}"] = f"{before} -> {after}"
+    return found
+
+
+def listed(differences: Mapping[str, str]) -> list[str]:
+    """Returns settings as lines, `name: old -> new`."""
+    return [f"{name}: {change}" for name, change in differences.items()]

@@ -6,7 +6,7 @@ import pytest
 from dtmt_tf.config import DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import LATER, SECTIONS, defaults, from_dict, presets, show, to_dict
-from dtmt_tf.settings import differences
+from dtmt_tf.settings import differences, listed
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
 # The other direction.
@@ -20,7 +20,7 @@ def test_reverse_exchanges_the_sides_and_nothing_else():
              "data.joint_vocabulary=false", "data.extra_tests=news"]  # fmt: skip
     forward, _ = resolved(*files)
     backward, _ = resolved(*files, "data.reverse=true")
-    assert differences(to_dict(forward), to_dict(backward)) == [
+    assert listed(differences(to_dict(forward), to_dict(backward))) == [
         "data.source_language: en -> de",
         "data.target_language: de -> en",
         "data.reverse: False -> True",
@@ -67,7 +67,7 @@ def test_an_experiment_survives_json(overrides):
     experiment, _ = resolved(*overrides)
     text = json.dumps(to_dict(experiment))
     assert from_dict(json.loads(text), ToyConfig) == experiment
-    assert differences(json.loads(text), to_dict(experiment)) == []
+    assert differences(json.loads(text), to_dict(experiment)) == {}
 
 
 def test_settings_of_another_version_are_refused():
@@ -107,20 +107,20 @@ def test_saved_values_out_of_range_are_refused():
 def test_differences_are_listed_by_name():
     old = to_dict(resolved()[0])
     new = to_dict(resolved("model.units=16", "model.context_dim=4", "data.max_length=8")[0])
-    assert differences(old, old) == []
-    assert differences(old, new) == [
+    assert differences(old, old) == {}
+    assert listed(differences(old, new)) == [
         "model.units: 8 -> 16",
         "model.context_dim: None -> 4",
         "data.max_length: 64 -> 8",
     ]
-    assert differences(new, old)[0] == "model.units: 16 -> 8"
+    assert differences(new, old)["model.units"] == "16 -> 8"
 
 
 def test_differences_include_settings_of_one_side_only():
     old, new = to_dict(resolved()[0]), to_dict(resolved()[0])
     del old["decoding"]["beam_size"]
     new["evaluation"]["extra"] = True
-    assert differences(old, new) == [
+    assert listed(differences(old, new)) == [
         "decoding.beam_size: None -> 4",
         "evaluation.extra: None -> True",
     ]

@@ -33,9 +33,9 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
     `call` is their composition, which is what `keras.layers.RNN` runs; `layers.TransitionRNN`
     prepares the whole sequence in one matrix product and runs only `step` in the loop.
 
-    A cell says which of its states change from step to step (`hidden_sizes`) and which are what it
-    knows of a sentence and never change (`memory_sizes`). Search repeats and selects the former for
-    each hypothesis and leaves the latter alone.
+    A cell says how large the states are that change from step to step (`hidden_sizes`). Those that
+    follow them are what it knows of a sentence, its memory, and never change. Search repeats and
+    selects the former for each hypothesis and leaves the latter alone.
 
     Args:
         units: Size of the state, H. Positive.
@@ -45,7 +45,6 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         use_layer_norm: Whether there are layer norms, each cell's docstring says of what.
         initializer: Initialiser of every weight but the norms'; a subclass may draw biases
             otherwise.
-        seed: Seed of the cell's own dropout masks, used when `prepare` is given no `seeds`.
 
     Raises:
         ValueError: If `units` or `dropout_rate` is out of range, naming the value received.
@@ -58,7 +57,6 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         dropout_rate: float = 0.0,
         use_layer_norm: bool = True,
         initializer: Any = "glorot_uniform",
-        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -70,8 +68,8 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         self.dropout_rate = dropout_rate
         self.use_layer_norm = use_layer_norm
         self.initializer = keras.initializers.get(initializer)
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed) if dropout_rate else None
+        # for masks when `prepare` is given no `seeds`
+        self.seed_generator = keras.random.SeedGenerator() if dropout_rate else None
 
     @property
     def hidden_sizes(self) -> list[int]:
@@ -79,14 +77,9 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         return [self.units]
 
     @property
-    def memory_sizes(self) -> list[int]:
-        """Sizes of the states that stay as they are; they come last."""
-        return []
-
-    @property
     def state_size(self) -> Any:
-        """Size of the state, or a list of sizes, one for each state tensor."""
-        sizes = [*self.hidden_sizes, *self.memory_sizes]
+        """`hidden_sizes`, or the only one, as `keras.layers.RNN` asks for it."""
+        sizes = self.hidden_sizes
         return sizes if len(sizes) > 1 else sizes[0]
 
     @property
@@ -141,10 +134,6 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         What it names in `Step.inner` is what inspection shows of the cell; it may name nothing.
         """
 
-    def update(self, projected: Any, masks: Any, states: Any) -> tuple[Any, list[Any]]:
-        """Returns `evaluate`'s output and states."""
-        return self.evaluate(projected, masks, states)[:2]
-
     def depths(self) -> dict[str, list[Any]]:
         """Weights by the name of the innermost cell they belong to, for gradient norms by depth."""
         if not self.parts:
@@ -164,16 +153,17 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
             sizes = self.projection_size, prepared.shape[-1] - self.projection_size
             projected, masks = cut(prepared, sizes)
             masks = ops.stop_gradient(masks)
-        return self.update(projected, masks, states)
+        return self.evaluate(projected, masks, states)[:2]
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, list[Any]]:
         """One step, as `keras.layers.RNN` asks for it: `(output, new_states)`."""
         return self.step(self.prepare(inputs, training=training), states)
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
-        """Zeros, `[B, size]` for each of `state_size`; what a cell attends to it can not know."""
-        sizes = self.state_size if isinstance(self.state_size, list) else [self.state_size]
-        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
+        """Zeros, `[B, size]` for each of `hidden_sizes`; of its memory a cell knows nothing."""
+        return [
+            ops.zeros((batch_size, each), dtype=self.compute_dtype) for each in self.hidden_sizes
+        ]
 
     def divide(self, masks: Any) -> list[Any]:
         """Returns the masks of each part, or None."""
@@ -206,5 +196,4 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
             "dropout_rate": self.dropout_rate,
             "use_layer_norm": self.use_layer_norm,
             "initializer": keras.initializers.serialize(self.initializer),
-            "seed": self.seed,
         }

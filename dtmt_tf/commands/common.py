@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dtmt_tf import caller
 from dtmt_tf.commands.parser import Once, Parser
 from dtmt_tf.config import ModelConfig, Task
 from dtmt_tf.errors import DAMAGED, UserError, hint
-from dtmt_tf.experiment import KINDS, Experiment, resolve
+from dtmt_tf.experiment import KINDS, SECTIONS, Experiment, resolve
 from dtmt_tf.fetch import cache_dir
-from dtmt_tf.settings_file import MODEL_NAME, TASK
+from dtmt_tf.settings_file import MODEL_NAME, TASK, read_settings_file
 
 if TYPE_CHECKING:
     from dtmt_tf.runs import Run
 
+T = TypeVar("T")
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
@@ -146,9 +147,6 @@ def _names_of_settings(**_: object) -> list[str]:
 
 def add_config(group: argparse._ActionsContainer) -> None:
     """Adds `--config` to a parser."""
-    from dtmt_tf.experiment import SECTIONS
-    from dtmt_tf.settings_file import read_settings_file
-
     group.add_argument(
         "--config",
         action=Once,
@@ -265,7 +263,7 @@ def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
         for name, given in (("task", args.task), ("model_name", args.model))
         if given is not None
     }
-    task: Task = choose(names["task"], TASKS, "task", _place(args, TASK, args.task))
+    task = choose(names["task"], TASKS, "task", _place(args, TASK, args.task))
     return task, names.get("model_name", task.model)
 
 
@@ -332,8 +330,7 @@ def preset(args: argparse.Namespace, name: str) -> ModelConfig:
     """
     from dtmt_tf.models import MODELS
 
-    found: ModelConfig = choose(name, MODELS, "model", _place(args, MODEL_NAME, args.model))
-    return found
+    return choose(name, MODELS, "model", _place(args, MODEL_NAME, args.model))
 
 
 def _place(args: argparse.Namespace, name: str, given: str | None) -> str:
@@ -352,14 +349,14 @@ def check_range(args: argparse.Namespace, name: str, least: float, most: float) 
         )
 
 
-def choose(name: str, choices: dict, kind: str, place: str = ""):  # type: ignore[no-untyped-def,type-arg]
+def choose(name: str, choices: Mapping[str, T], kind: str, place: str) -> T:
     """Returns what a name stands for.
 
     Args:
         name: The name.
         choices: What there is.
         kind: What it is one of, such as a task.
-        place: File and line of the name, if it is from one.
+        place: File and line of the name; empty if it is from none.
 
     Raises:
         UserError: If it stands for nothing.

@@ -14,7 +14,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
-from dtmt_tf.settings import Section, about, as_override, differences
+from dtmt_tf.settings import Section, about, as_override, differences, listed
 from dtmt_tf.settings_file import read_settings_file
 
 COLUMNS = "| setting | default | values | meaning |\n| --- | --- | --- | --- |"
@@ -46,7 +46,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(table())
         return 0
     first, second = (settings_of(place) for place in args.places)
-    print("\n".join(_names(first, second) + differences(first, second)) or "no difference")
+    print("\n".join(_names(first, second) + listed(differences(first, second))) or "no difference")
     return 0
 
 

@@ -199,7 +199,7 @@ def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
     from dtmt_tf.evaluation import format_scores
     from dtmt_tf.evaluation.comet import Comet, with_comet
-    from dtmt_tf.runs import check_split, evaluate
+    from dtmt_tf.runs import check_split, evaluate, translations_file, translations_of
 
     if args.page or args.sources:
         raise UserError("--page and --sources go with --references and --hypotheses.")
@@ -228,10 +228,10 @@ def _splits(args: argparse.Namespace) -> Any:
         found.append(evaluate(run, split))
         if comet:
             sources, references = run.corpus.lines(split)
-            translations = lines.read_text(run.work / f"{split}.txt")
+            translations = translations_of(run, split)
             found[-1] = with_comet(found[-1], comet, sources, translations, references)
         print(format_scores(found[-1]))
-        print(f"\nTranslations: {run.work / (split + '.txt')}")
+        print(f"\nTranslations: {translations_file(run, split)}")
     return _together([*dict.fromkeys(args.split)], [str(run.folder)], found)
 
 

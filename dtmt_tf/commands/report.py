@@ -162,13 +162,14 @@ def _split(run: Run, name: str, scores: Any) -> SplitFacts:
     """What was translated of a split; without the lines if they are no longer there."""
     from dtmt_tf.evaluation import choose_tokenizer
     from dtmt_tf.evaluation.run_report import SplitFacts
+    from dtmt_tf.runs import translations_file, translations_of
 
-    path, settings = run.work / f"{name}.txt", run.experiment.evaluation
+    settings = run.experiment.evaluation
     if "evaluation" in scores:  # as it was scored
         settings = dataclasses.replace(settings, **scores["evaluation"])
-    if name not in run.corpus.sizes or not path.exists():
+    if name not in run.corpus.sizes or not translations_file(run, name).exists():
         return SplitFacts(name, scores)
-    translations = path.read_bytes().decode().split("\n")[:-1]
+    translations = translations_of(run, name)
     sources, references = run.corpus.lines(name)
     if len(translations) != len(sources):
         return SplitFacts(name, scores)

@@ -59,9 +59,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     replicas = startup.replicas(args.devices, multiworker)
     if args.dry_run:
-        from dtmt_tf.planning.dry_run import dry_run
+        from dtmt_tf.planning.dry_run import described
 
-        print(dry_run(experiment, replicas))
+        print(described(experiment, replicas).text)
         return 0
     if args.plan is not None:
         from dtmt_tf.planning.measuring import plan

@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +157,7 @@ def _wrong_language(languages: tuple[str, str]) -> Rule:
     return lambda source, target: any(map(is_other, (source, target), own))
 
 
-def _identifier():  # type: ignore[no-untyped-def]
+def _identifier() -> Any:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:

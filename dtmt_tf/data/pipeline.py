@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -12,10 +12,10 @@ from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.shards import Ids, Shards, as_ids
 from dtmt_tf.data.untuned import untuned
 from dtmt_tf.errors import UserError
+from dtmt_tf.text.subword import Sampler
 
 logger = logging.getLogger(__name__)
 
-Sample = Callable[[Sequence[str], int], list[list[int]]]  # texts, seed -> ids
 Take = Callable[[np.ndarray], np.ndarray]
 BATCHES_AHEAD = 4  # made ready while updates go on
 
@@ -44,7 +44,7 @@ class TrainingSet:
         self,
         shards: Shards,
         max_length: int,
-        samplers: tuple[Sample, Sample] | None = None,
+        samplers: tuple[Sampler, Sampler] | None = None,
         seed: int = 0,
     ) -> None:
         if samplers and not shards.with_text:

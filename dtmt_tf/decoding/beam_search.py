@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from dtmt_tf.config import DecodingConfig
+from dtmt_tf.config import EOS_ID, DecodingConfig
 from dtmt_tf.decoding.alive import Alive
 from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
@@ -47,17 +47,11 @@ def beam_search(
     step: Step,
     state: tuple[Any, Any],
     max_lengths: tf.Tensor,
+    decoding: DecodingConfig,
     *,
-    beam_size: int,
-    alpha: float,
-    offset: float = DecodingConfig.length_offset,
-    eos_id: int,
     prefixes: tf.Tensor | None = None,
     wanted: int | tf.Tensor | None = None,
     choose: Choose | None = None,
-    prune: float = DecodingConfig.prune,
-    lookahead: int | None = None,
-    min_length: int = 0,
     never: Sequence[int] | tf.Tensor = (),
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
@@ -65,11 +59,15 @@ def beam_search(
     At each step the 2K best continuations of a sentence's K hypotheses are taken; the best K that
     do not end stay alive; those that end join the finished list, whose best K are kept. A sentence
     is done when it has a finished hypothesis and the worst one wanted beats what the best one alive
-    can still reach, `log p / lp(max length)` (or `lp` of `lookahead` more, if that is less), or at
-    its maximum length. It leaves the batch then:
-    its result does not depend on its neighbours, and they do not wait for it. If nothing finished,
-    the hypotheses alive are returned. K = 1 is greedy: the best token at each step, until that is
-    <eos>.
+    can still reach, `log p / lp(max length)` (or `lp` of `lookahead` more tokens, if that is less:
+    at the maximum length no token costs anything, and the search ends late), or at its maximum
+    length. It leaves the batch then: its result does not depend on its neighbours, and they do not
+    wait for it. If nothing finished, the hypotheses alive are returned. K = 1 is greedy: the best
+    token at each step, until that is <eos>.
+
+    With `prune` a hypothesis dies if its log probability is so much below that of its sentence's
+    best one alive (Freitag and Al-Onaizan, 2017, arXiv:1702.01806); the step is made for those
+    alive only.
 
     Args:
         step: `step(ids [b, K], state) -> (log_probs [b, K, V], state)`. At the first step the ids
@@ -78,10 +76,8 @@ def beam_search(
             repeated K times and follow the hypotheses; an axis that is empty at first may grow
             from step to step. Tensors of `memory` are `[B, ...]` and stay as they are.
         max_lengths: Most tokens of each sentence's hypotheses, <eos> included, `[B]` int32.
-        beam_size: Hypotheses kept, K. 1 is greedy.
-        alpha: Exponent of the length penalty.
-        offset: Its c, see `length_penalty`.
-        eos_id: Id that ends a hypothesis.
+        decoding: Gives the beam size K, the length penalty, `prune`, `lookahead` and the fewest
+            tokens of a hypothesis, <eos> not counted.
         prefixes: Tokens that every hypothesis of a sentence begins with, `[B, P]` int32, padded
             with 0 at the end, fewer than `max_lengths`; none by default.
         wanted: How many of the best hypotheses are final; all K by default. With fewer the search
@@ -89,12 +85,6 @@ def beam_search(
         choose: Proposes continuations in another way: `choose(totals [b, K, V], state, number)`
             gives log probabilities `[b, C]` of continuations, those that are to stay alive first,
             and their places in `[K * V]`, `[b, C]`; C is at least the number, 2K or with K = 1 one.
-        prune: Not with `choose`: a hypothesis dies if its log probability is so much below that of
-            its sentence's best one alive (Freitag and Al-Onaizan, 2017, arXiv:1702.01806); the
-            step is made for those alive only. 0: none does.
-        lookahead: In how many more tokens a hypothesis alive has to overtake those finished; any
-            number by default, which ends late: at `log p / lp(max length)` no token costs anything.
-        min_length: Fewest tokens of a hypothesis, <eos> not counted; it may be empty by default.
         never: Tokens that no hypothesis has but by its prefix.
 
     Returns:
@@ -103,11 +93,14 @@ def beam_search(
     Raises:
         ValueError: If there is `choose` and hypotheses are to be pruned.
     """
+    beam_size, prune = decoding.beam_size, decoding.prune
     if choose and prune:
         raise ValueError(f"prune should be 0 with choose. Received: {prune:g}.")
     candidates = 2 * beam_size if beam_size > 1 else 1
     wanted = beam_size if wanted is None else wanted
-    penalty = functools.partial(length_penalty, alpha=alpha, offset=offset)
+    penalty = functools.partial(
+        length_penalty, alpha=decoding.length_penalty, offset=decoding.length_offset
+    )
     batch = tf.shape(max_lengths)[0]
     size = longest_of(max_lengths)
     hidden, memory = state
@@ -130,7 +123,7 @@ def beam_search(
             totals, origins, tokens, hidden = expand(previous, time, b)
         time = time + 1
         ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
-        ends = tf.equal(tokens, eos_id)
+        ends = tf.equal(tokens, EOS_ID)
 
         places = tf.range(totals.shape[1] or tf.shape(totals)[1])  # best first, if they go on
         _, best = tf.math.top_k(-tf.where(ends, tf.size(places), places), beam_size)
@@ -159,11 +152,7 @@ def beam_search(
         beams = b._replace(
             state=(hidden, b.state[1]), ids=new_ids, log_probs=log_probs, finished=finished
         )
-        longest = (
-            b.max_lengths
-            if lookahead is None
-            else time + tf.minimum(b.max_lengths - time, lookahead)
-        )
+        longest = time + tf.minimum(b.max_lengths - time, decoding.lookahead)
         done = _settled(beams, penalty(longest), wanted) | (time >= b.max_lengths)
         return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
                                lambda: (beams, results)))  # fmt: skip
@@ -173,7 +162,7 @@ def beam_search(
     ) -> tuple[tf.Tensor, Any]:
         """Returns log probabilities that prefixes `[b, P]` and length allow, and hidden states."""
         log_probs, (hidden, _) = step(ids, state)
-        free = writable(log_probs, time, eos_id, min_length, never)
+        free = writable(log_probs, time, decoding.min_length, never)
         if prefixes is not None:
             free = tf.cond(
                 time < tf.shape(own)[1],
@@ -247,7 +236,6 @@ def _shapes(tensors: Any) -> Any:
 def writable(
     log_probs: tf.Tensor,
     time: tf.Tensor,
-    eos_id: int,
     min_length: int,
     never: Sequence[int] | tf.Tensor,
 ) -> tf.Tensor:
@@ -256,7 +244,7 @@ def writable(
     if not min_length and not some:
         return log_probs
     ids = tf.range(tf.shape(log_probs)[2])
-    barred = tf.equal(ids, eos_id) & (time < min_length)
+    barred = tf.equal(ids, EOS_ID) & (time < min_length)
     if some:
         barred |= tf.reduce_any(tf.equal(ids[:, None], never), axis=1)
     return log_probs + tf.where(barred, MINUS_INFINITY, 0.0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from dtmt_tf.config import EOS_ID
 from dtmt_tf.decoding.beam_search import (
     MINUS_INFINITY,
     Choose,
@@ -22,7 +23,7 @@ from dtmt_tf.decoding.beam_search import (
 
 
 def constrained(
-    step: Step, state: tuple[Any, Any], phrases: tf.Tensor, eos_id: int
+    step: Step, state: tuple[Any, Any], phrases: tf.Tensor
 ) -> tuple[Step, tuple[Any, Any], Choose]:
     """Makes `beam_search` find hypotheses that hold all of a sentence's phrases.
 
@@ -35,7 +36,6 @@ def constrained(
         state: Its first state.
         phrases: Tokens of N phrases for each sentence, `[B, N, L]` int32, padded with 0 at the end;
             those of no token ask for nothing. They may overlap in a hypothesis.
-        eos_id: Id that ends a hypothesis.
 
     Returns:
         The step, the state and the choice for `beam_search`. Sentences without phrases are
@@ -49,7 +49,7 @@ def constrained(
         (hidden, matched, met), (memory, phrases) = state
         matched, met = _advance(matched, met, phrases, ids)
         log_probs, (hidden, memory) = step(ids, (hidden, memory))
-        is_end = tf.equal(tf.range(log_probs.shape[-1]), eos_id)
+        is_end = tf.equal(tf.range(log_probs.shape[-1]), EOS_ID)
         early = ~tf.reduce_all(met, axis=2)[..., None] & is_end
         log_probs = tf.where(early, MINUS_INFINITY, log_probs)
         return log_probs, ((hidden, matched, met), (memory, phrases))
@@ -75,7 +75,7 @@ def constrained(
         origins, tokens = flat // vocab_size, flat % vocab_size
         matched, met = (tf.gather(each, origins, batch_dims=1) for each in (matched, met))
         banks = _banks(*_advance(matched, met, phrases, tokens), phrases)
-        banks = tf.where(tf.equal(tokens, eos_id), size + 1, banks)  # takes no place from others
+        banks = tf.where(tf.equal(tokens, EOS_ID), size + 1, banks)  # takes no place from others
         rivals = asked[:, None] & tf.equal(banks[:, None], banks[..., None])
         higher = values[:, None] > values[..., None]
         equal = earlier & tf.equal(values[:, None], values[..., None])

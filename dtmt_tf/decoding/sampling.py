@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.config import DecodingConfig
+from dtmt_tf.config import EOS_ID, DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, Step, writable, write
 from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
@@ -57,11 +57,8 @@ def sample(
     max_lengths: tf.Tensor,
     seeds: tf.Tensor,
     sampling: Sampling,
+    decoding: DecodingConfig,
     *,
-    alpha: float,
-    offset: float = DecodingConfig.length_offset,
-    eos_id: int,
-    min_length: int = 0,
     never: Sequence[int] = (),
 ) -> Hypotheses:
     """Draws translations of every sentence, token by token.
@@ -75,10 +72,7 @@ def sample(
         max_lengths: Most tokens of each sentence's samples, <eos> included, `[B]` int32.
         seeds: Two numbers for each of a sentence's K samples, `[B, K, 2]` int64.
         sampling: How tokens are drawn; its seed is not read.
-        alpha: Exponent of the length penalty.
-        offset: Its c, see `length_penalty`.
-        eos_id: Id that ends a sample.
-        min_length: Fewest tokens of a sample, <eos> not counted; it may be empty by default.
+        decoding: Gives the length penalty, and the fewest tokens of a sample, <eos> not counted.
         never: Tokens that no sample has.
 
     Returns:
@@ -96,13 +90,13 @@ def sample(
 
     def advance(time: tf.Tensor, alive: tf.Tensor, state: Any, ids: Any, log_probs: Any) -> Any:
         logs, state = step(ids[:, :, tf.maximum(time - 1, 0)], state)
-        logs = writable(logs, time, eos_id, min_length, never)
+        logs = writable(logs, time, decoding.min_length, never)
         tokens = tf.where(alive, draw(logs, numbers[:, :, time], sampling), 0)
         drawn = tf.gather(logs, tokens, batch_dims=2)
         log_probs += tf.where(alive, drawn, 0.0)
         ids = write(ids, time, tokens)
         time += 1
-        alive &= tf.not_equal(tokens, eos_id) & (time < max_lengths)[:, None]
+        alive &= tf.not_equal(tokens, EOS_ID) & (time < max_lengths)[:, None]
         return time, alive, state, ids, log_probs
 
     start = (
@@ -116,8 +110,10 @@ def sample(
         lambda tensor: tf.TensorShape([size or None for size in tensor.shape]), start
     )
     *_, ids, log_probs = tf.while_loop(keep_going, advance, start, shape_invariants=shapes)
-    lengths = tf.reduce_sum(tf.cast(_written(ids, eos_id, max_lengths), tf.int32), axis=2)
-    scores = log_probs / length_penalty(tf.maximum(lengths, 1), alpha, offset)
+    lengths = tf.reduce_sum(tf.cast(_written(ids, max_lengths), tf.int32), axis=2)
+    scores = log_probs / length_penalty(
+        tf.maximum(lengths, 1), decoding.length_penalty, decoding.length_offset
+    )
     return Hypotheses(ids, scores, log_probs, lengths)
 
 
@@ -181,8 +177,8 @@ def allowed(log_probs: tf.Tensor, sampling: Sampling) -> tuple[tf.Tensor, tf.Ten
     return probabilities, tokens
 
 
-def _written(ids: tf.Tensor, eos_id: int, max_lengths: tf.Tensor) -> tf.Tensor:
+def _written(ids: tf.Tensor, max_lengths: tf.Tensor) -> tf.Tensor:
     """Which tokens of `[B, K, T]` are drawn: those up to <eos>, or to the maximum length."""
-    ended = tf.cumsum(tf.cast(tf.equal(ids, eos_id), tf.int32), axis=2, exclusive=True)
+    ended = tf.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=2, exclusive=True)
     within = tf.sequence_mask(max_lengths, tf.shape(ids)[2])
     return tf.equal(ended, 0) & within[:, None]

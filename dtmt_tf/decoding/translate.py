@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import tensorflow as tf
-from tqdm import tqdm
 
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding.beam_search import Hypotheses, Step, beam_search
@@ -48,7 +47,6 @@ def make_search(
     encode: Callable[[Any], tuple[Any, Any]],
     decode_step: Callable[[Any, Any], tuple[Any, Any]],
     decoding: DecodingConfig,
-    eos_id: int,
     shortlist: Shortlist | None = None,
     among: Callable[[tf.Tensor | None], AbstractContextManager[None]] = contextlib.nullcontext,
     never: Sequence[int] = (),
@@ -59,7 +57,6 @@ def make_search(
         encode: Reads source ids `[b, S]`, padded with 0; returns the search's first state.
         decode_step: `decode_step(ids, state) -> (logits, state)`, see `beam_search`.
         decoding: Beam size, length penalty, maximum length, sentences at once.
-        eos_id: Id that ends a hypothesis.
         shortlist: Chooses the words that sentences are translated by; all by default.
         among: Within `among(words)`, `decode_step` gives logits of these alone; within
             `among(None)` of all, by what is made once and not at each step.
@@ -102,15 +99,9 @@ def make_search(
                 step,
                 state,
                 max_lengths,
-                beam_size=decoding.beam_size,
-                alpha=decoding.length_penalty,
-                offset=decoding.length_offset,
-                eos_id=eos_id,
+                decoding,
                 prefixes=own,
                 wanted=wanted,
-                prune=decoding.prune,
-                lookahead=decoding.lookahead,
-                min_length=decoding.min_length,
                 never=never,
             )
 
@@ -207,36 +198,24 @@ def in_batches(
 
 def translate_lines(
     lines: Sequence[str],
-    translate: Callable[[tf.Tensor], tuple[Any, Any]],
+    translate: Callable[[tf.Tensor], tf.Tensor],
     batch_size: int,
-    progress: str | tqdm = "",
-) -> tuple[list[str], list[float]]:
-    """Translates any number of lines, see `in_batches`.
+    advance: Callable[[int], object] | None = None,
+) -> list[str]:
+    """Returns the translations of any number of lines, see `in_batches`.
 
     Args:
         lines: Source text.
-        translate: Strings `[B]` to translations and scores, such as `Endpoints` gives; called by
-            several threads at once.
+        translate: Strings `[B]` to their translations; called by several threads at once.
         batch_size: Sentences at once.
-        progress: What the progress bar says, no bar if empty; or a bar to go on with.
-
-    Returns:
-        As many translations and scores as lines.
+        advance: Called with the number of lines of each batch that is done.
     """
 
-    def answer(texts: list[str]) -> list[tuple[str, float]]:
-        translations, scores = translate(tf.constant(texts))
-        return [
-            (text.decode("utf-8", "replace"), float(score))
-            for text, score in zip(translations.numpy(), scores.numpy(), strict=True)
-        ]
+    def answer(texts: list[str]) -> list[str]:
+        translations = translate(tf.constant(texts)).numpy()
+        return [text.decode("utf-8", "replace") for text in translations]
 
-    with contextlib.ExitStack() as stack:
-        bar = progress
-        if isinstance(bar, str):
-            bar = stack.enter_context(line_bar(len(lines), bar))
-        found = in_batches(lines, answer, batch_size, advance=bar.update)
-    return [text for text, _ in found], [score for _, score in found]
+    return in_batches(lines, answer, batch_size, advance=advance)
 
 
 def score_pairs(
@@ -264,7 +243,7 @@ def score_pairs(
 def translate_to(
     output: ResumableLines,
     lines: Sequence[str],
-    translate: Callable[[tf.Tensor], tuple[Any, Any]],
+    translate: Callable[[tf.Tensor], tf.Tensor],
     batch_size: int,
     batches: int,
     progress: str = "",
@@ -282,4 +261,4 @@ def translate_to(
     rest = output.remaining(lines)
     with line_bar(len(lines), progress, output.done) as bar:
         while chunk := list(itertools.islice(rest, batches * batch_size)):
-            output.write(translate_lines(chunk, translate, batch_size, bar)[0])
+            output.write(translate_lines(chunk, translate, batch_size, bar.update))

@@ -23,7 +23,6 @@ from dtmt_tf.evaluation.page import (
     table,
     whole,
 )
-from dtmt_tf.evaluation.report import by_metric
 from dtmt_tf.evaluation.scores import SystemScore
 
 if TYPE_CHECKING:
@@ -119,21 +118,20 @@ def marked(text: str, other: str) -> str:
 
 
 def _scores(systems: Sequence[SystemScore]) -> str:
-    tables = by_metric(systems)
     rows = []
-    for k, system in enumerate(systems):
+    for system in systems:
         cells = [system.name]
-        for scores in tables.values():
-            each = scores[k]
+        for each in system.metrics.values():
             p_value = "" if each.p_value is None else f", p = {each.p_value:.4f}"
             interval = f"± {each.confidence_interval:.2f}{p_value}".replace(
                 " ", "\N{NO-BREAK SPACE}"
             )
             cells.append(f"{each.score:.2f} ({interval})")
         rows.append(cells)
-    signatures = "; ".join(scores[0].signature for scores in tables.values())
+    metrics = systems[0].metrics
+    signatures = "; ".join(each.signature for each in metrics.values())
     about = "95 % intervals and p-values against the first, by paired bootstrap. Signatures: "
-    return table(["system", *tables], rows) + note(f"{about}{signatures}")
+    return table(["system", *metrics], rows) + note(f"{about}{signatures}")
 
 
 def _sentence(found: Compared, system: int, row: int, change: float) -> str:

@@ -1,4 +1,4 @@
-"""Scores for people (tables of at most 80 columns) and for programs (JSON)."""
+"""Scores for people: tables of at most 80 columns."""
 
 from collections.abc import Sequence
 
@@ -63,23 +63,10 @@ def format_comparison(systems: Sequence[SystemScore]) -> str:
         Tables without a final newline. Names too long for them begin with an ellipsis.
     """
     names = [system.name for system in systems]
-    tables = by_metric(systems).items()
-    return "\n\n".join(_comparison(metric, names, found) for metric, found in tables)
-
-
-def by_metric(systems: Sequence[SystemScore]) -> dict[str, list[MetricScore]]:
-    """Returns the scores of systems by metric: BLEU, then the others."""
-    bleu = [
-        MetricScore(
-            *(system.bleu, system.mean, system.confidence_interval),
-            *(system.p_value, system.signature),
-        )
-        for system in systems
-    ]
-    tables = {"BLEU": bleu}
-    for metric in systems[0].others:
-        tables[metric] = [system.others[metric] for system in systems]
-    return tables
+    return "\n\n".join(
+        _comparison(metric, names, [system.metrics[metric] for system in systems])
+        for metric in systems[0].metrics
+    )
 
 
 def _comparison(metric: str, names: Sequence[str], scores: Sequence[MetricScore]) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -92,21 +92,16 @@ class SystemScore:
 
     Attributes:
         name: The system's name.
-        bleu: Corpus BLEU on the whole test set, 0 to 100.
-        mean: See `MetricScore`, as are the next three: all are of BLEU.
-        confidence_interval: As above.
-        p_value: As above.
-        signature: As above.
-        others: The scores by other metrics, by their names: `chrF2` and `TER`.
+        metrics: Its scores by `BLEU`, `chrF2` and `TER`.
     """
 
     name: str
-    bleu: float
-    mean: float
-    confidence_interval: float
-    p_value: float | None
-    signature: str
-    others: Mapping[str, MetricScore] = field(default_factory=dict)
+    metrics: Mapping[str, MetricScore]
+
+    @property
+    def bleu(self) -> float:
+        """Corpus BLEU on the whole test set, 0 to 100."""
+        return self.metrics["BLEU"].score
 
 
 def choose_tokenizer(tokenize: str, language: str) -> str:
@@ -289,18 +284,13 @@ def compare_systems(
         signatures, columns = test()
     scores = []
     for row, name in enumerate(named_hypotheses):
-        found = {
+        metrics = {
             metric: _metric_score(columns[metric][row], columns[metric][0], signature)
             for metric, signature in signatures.items()
         }
-        bleu = found.pop("BLEU")
-        signature = signed(bleu.signature, tokenize)
-        scores.append(
-            SystemScore(
-                *(name, bleu.score, bleu.mean, bleu.confidence_interval, bleu.p_value, signature),
-                others=found,
-            )
-        )
+        bleu = metrics["BLEU"]
+        metrics["BLEU"] = replace(bleu, signature=signed(bleu.signature, tokenize))
+        scores.append(SystemScore(name, metrics))
     return scores
 
 

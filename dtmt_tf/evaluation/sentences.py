@@ -80,19 +80,18 @@ def bleu_interval(trainings: Sequence[Counts]) -> tuple[float, float]:
     )
 
 
-def paired_bootstrap(baseline: Counts, system: Counts, *, seed: int = SEED) -> float:
+def paired_bootstrap(baseline: Counts, system: Counts) -> float:
     """Returns the p-value of sacreBLEU's paired bootstrap, as `compare_systems` does.
 
     Args:
         baseline: Counts of one system, `[N, 10]`. Several trainings of it are added up sentence by
             sentence.
         system: Counts of the other on the same sentences.
-        seed: Seed of the resampling.
     """
     if bleu_of(baseline) == bleu_of(system):
         return 1.0
     systems: Any = [("baseline", baseline.tolist()), ("system", system.tolist())]
-    with sacrebleu_seed(seed):
+    with sacrebleu_seed(SEED):
         test = PairedTest(systems, {"BLEU": _Counted()}, None, "bs", SAMPLES)
         result: Any = test()[1]["BLEU"][1]
     return float(result.p_value)

@@ -81,7 +81,7 @@ class Endpoints:
         self._between = joiner(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
-            *(model.encode, model.decode_step, decoding, EOS_ID, shortlist, model.among),
+            *(model.encode, model.decode_step, decoding, shortlist, model.among),
             never=never_written(self.target, decoding),
         )
 

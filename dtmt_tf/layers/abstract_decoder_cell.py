@@ -16,9 +16,8 @@ class AbstractDecoderCell(AbstractRNNCell):
     TensorFlow sees that it is loop-invariant. The RNN must get no mask, which would select every
     state again at each step; outputs past a sentence's end are left out of the loss instead.
 
-    A subclass lists the sizes of both kinds of states, `hidden_sizes` and `memory_sizes`. States of
-    the first kind have B * K rows, K hypotheses (one in training) of each of B sentences; memory
-    has B rows.
+    States of `hidden_sizes` have B * K rows, K hypotheses (one in training) of each of B sentences;
+    memory has B rows.
     """
 
     @property
@@ -38,7 +37,3 @@ class AbstractDecoderCell(AbstractRNNCell):
     @abc.abstractmethod
     def modules(self) -> dict[str, list[Any]]:
         """Layers by the module they belong to, for parameter counts."""
-
-    def first_states(self, summary: Any) -> list[Any]:
-        """Returns the states before the first word: each is the summary of the source, `[B, H]`."""
-        return [summary for _ in self.hidden_sizes]

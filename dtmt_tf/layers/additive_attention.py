@@ -74,11 +74,6 @@ class AdditiveAttention(keras.layers.Layer):
             if norm is not None:
                 norm.build((None, self.units))
 
-    @property
-    def memory_sizes(self) -> list[int]:
-        """Sizes of its memory, for each source position."""
-        return [self.units, self.units, 1]
-
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """Returns the memory of sentences: what of the attention does not depend on the query.
 

@@ -58,6 +58,7 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
     Args:
         num_heads: Number of heads, N. Divides `units` and the annotations' width.
         units: Width of keys and queries, H.
+        annotations_dim: Width of the annotations, A.
         output_dim: Width of the context, C.
         initializer: Initialiser of every weight.
 
@@ -73,33 +74,41 @@ class MultiHeadAdditiveAttention(keras.layers.Layer):
     """
 
     def __init__(
-        self, num_heads: int, units: int, output_dim: int, *, initializer: Any, **kwargs: Any
+        self,
+        num_heads: int,
+        units: int,
+        annotations_dim: int,
+        output_dim: int,
+        *,
+        initializer: Any,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if units % num_heads:
             raise ValueError(
                 f"`units` should be divisible by `num_heads`. Received: {units} and {num_heads}."
             )
+        if annotations_dim % num_heads:
+            raise ValueError(
+                f"Annotations' width should be divisible by `num_heads`. "
+                f"Received: {annotations_dim} and {num_heads}."
+            )
         self.num_heads = num_heads
         self.units = units
+        self.annotations_dim = annotations_dim
         self.output_dim = output_dim
         self.initializer = initializer
 
-    def build(self, query_shape: Any, annotations_dim: int) -> None:
+    def build(self, query_shape: Any) -> None:
         """Creates key `[A, H]`, query `[H, H]`, score `[H/N]` and output `[A, C]` weights."""
-        if annotations_dim % self.num_heads:
-            raise ValueError(
-                f"Annotations' width should be divisible by `num_heads`. "
-                f"Received: {annotations_dim} and {self.num_heads}."
-            )
 
         def weight(name: str, *shape: int) -> Any:
             return self.add_weight(name=name, shape=shape, initializer=self.initializer)
 
-        self.key_kernel = weight("key_kernel", annotations_dim, self.units)
+        self.key_kernel = weight("key_kernel", self.annotations_dim, self.units)
         self.query_kernel = weight("query_kernel", query_shape[-1], self.units)
         self.score = weight("score", self.units // self.num_heads)
-        self.output_kernel = weight("output_kernel", annotations_dim, self.output_dim)
+        self.output_kernel = weight("output_kernel", self.annotations_dim, self.output_dim)
         self.output_bias = weight("output_bias", self.output_dim)
         self.heads = ops.eye(self.num_heads, dtype=self.compute_dtype)[:, None]  # [N, 1, N]
 

@@ -46,11 +46,6 @@ class AttentiveCell(AbstractRNNCell):
         """The inner cell."""
         return [self.cell]
 
-    @property
-    def memory_sizes(self) -> list[int]:
-        """Sizes of the attention's memory, for each position."""
-        return self.attention.memory_sizes
-
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:
         """Returns the attention's memory of annotations `[B, S, A]` with mask `[B, S]`."""
         return self.attention.precompute(annotations, mask)

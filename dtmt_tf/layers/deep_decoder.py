@@ -66,11 +66,6 @@ class DeepDecoderCell(AbstractDecoderCell):
         """The cells of all layers."""
         return self.cells
 
-    @property
-    def memory_sizes(self) -> list[int]:
-        """Sizes of the attention's memory, for each source position."""
-        return self.attention.memory_sizes
-
     def build(self, inputs_shape: Any) -> None:
         """Builds all parts."""
         self.attention.build((None, None, self.units + self.embedding_dim))

@@ -24,8 +24,8 @@ class DeepReadout(keras.layers.Layer):
         logits = dropout(h) W_o + b_o
 
     Args:
-        widths: Of word, state and context, in the order of the features.
-        units: Width of h; that of the embeddings, where the softmax is tied to their table.
+        widths: Of word, state and context, in the order of the features. h is as wide as the word,
+            so the softmax can be tied to the table of the words.
         vocab_size: Target vocabulary, V.
         depth: Layers before the softmax; 1 is the first line alone.
         use_layer_norm: Whether there are norms.
@@ -46,7 +46,6 @@ class DeepReadout(keras.layers.Layer):
     def __init__(
         self,
         widths: tuple[int, int, int],
-        units: int,
         vocab_size: int,
         *,
         depth: int,
@@ -62,7 +61,7 @@ class DeepReadout(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.first = [
             NormedAffine(
-                units,
+                widths[0],
                 use_tanh=False,
                 use_layer_norm=use_layer_norm,
                 initializer=first_initializer,
@@ -72,7 +71,7 @@ class DeepReadout(keras.layers.Layer):
         ]
         self.further = [
             NormedAffine(
-                units,
+                widths[0],
                 use_tanh=True,
                 use_layer_norm=use_layer_norm,
                 initializer=initializer,

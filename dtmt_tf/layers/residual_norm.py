@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-LAYER_NORM_EPSILON = 1e-6
+from dtmt_tf.cells.gates import LAYER_NORM_EPSILON
 
 
 class ResidualNorm(keras.layers.LayerNormalization):

@@ -111,11 +111,6 @@ class StackedDecoderCell(AbstractDecoderCell):
         return [self.units] * len(self.levels)
 
     @property
-    def memory_sizes(self) -> list[int]:
-        """Annotations, the bias of padding, and the keys of each attention."""
-        return [self.context_dim, 1, *(attention.units for attention in self.attentions)]
-
-    @property
     def output_size(self) -> int:
         """State and context side by side."""
         return self.units + self.context_dim

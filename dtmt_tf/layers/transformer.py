@@ -7,10 +7,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from dtmt_tf.cells.gates import LAYER_NORM_EPSILON
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.feed_forward import FeedForwardLayer
 from dtmt_tf.layers.fusion import Fusion
-from dtmt_tf.layers.residual_norm import LAYER_NORM_EPSILON, ResidualNorm
+from dtmt_tf.layers.residual_norm import ResidualNorm
 
 
 class TransformerLayer(FeedForwardLayer):

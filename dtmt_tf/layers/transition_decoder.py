@@ -24,7 +24,6 @@ class TransitionDecoderCell(AbstractDecoderCell):
         query: The query transition, reading embeddings.
         attention: Attention over the memory.
         transition: The decoder transition, reading the context alone.
-        annotations_dim: Width of the annotations, 2H.
 
     Call arguments:
         inputs: Embedding of the previous word, `[B * K, E]`.
@@ -40,24 +39,17 @@ class TransitionDecoderCell(AbstractDecoderCell):
         query: DeepTransitionCell,
         attention: MultiHeadAdditiveAttention,
         transition: DeepTransitionCell,
-        annotations_dim: int,
         **kwargs: Any,
     ) -> None:
         super().__init__(query.units, **kwargs)
         self.query = query
         self.attention = attention
         self.transition = transition
-        self.annotations_dim = annotations_dim
 
     @property
     def attentions(self) -> list[MultiHeadAdditiveAttention]:
         """See the base class."""
         return [self.attention]
-
-    @property
-    def memory_sizes(self) -> list[int]:
-        """Sizes of the attention's memory, for each source position."""
-        return [self.annotations_dim, self.attention.units, 1]
 
     @property
     def parts(self) -> tuple[DeepTransitionCell, DeepTransitionCell]:
@@ -72,7 +64,7 @@ class TransitionDecoderCell(AbstractDecoderCell):
     def build(self, inputs_shape: Any) -> None:
         """Builds the three modules."""
         self.query.build(inputs_shape)
-        self.attention.build((None, None, self.units), self.annotations_dim)
+        self.attention.build((None, None, self.units))
         self.transition.build((None, self.attention.output_dim))
 
     def precompute(self, annotations: Any, mask: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import keras
 from keras import ops, tree
 
 from dtmt_tf.cells import AbstractRNNCell
+from dtmt_tf.cells.operations import cut
 
 
 class Seen(NamedTuple):
@@ -161,10 +162,7 @@ class TransitionRNN(keras.layers.RNN):
         def rows(tensor: Any) -> Any:  # [B, T, F] -> [B * T, F]
             return ops.reshape(tensor, (-1, tensor.shape[-1]))
 
-        now, start = [], 0
-        for size in cell.hidden_sizes:
-            now.append(rows(before[..., start : start + size]))
-            start += size
+        now = [rows(state) for state in cut(before, cell.hidden_sizes)]
         inner = cell.evaluate(rows(projected), None, [*now, *memory]).inner
         return {
             name: ops.reshape(value, (batch, length, *ops.shape(value)[1:]))

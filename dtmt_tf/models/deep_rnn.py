@@ -210,7 +210,6 @@ class DeepRNN(RecurrentModel):
             ),
             readout=DeepReadout(
                 (config.embedding_dim, config.units, encoder.output_size),
-                config.embedding_dim,
                 target_vocab_size,
                 depth=config.output_depth,
                 dropout_rate=training.output_dropout_rate,

@@ -193,12 +193,12 @@ class DTMT(RecurrentModel):
                 MultiHeadAdditiveAttention(
                     config.num_heads,
                     config.units,
+                    encoder.output_size,
                     config.context_dim or encoder.output_size,
                     initializer=initializer,
                     name="attention",
                 ),
                 transition("transition", config.decoder_cell, config.decoder_depth),
-                encoder.output_size,
                 name="decoder",
             ),
             readout=Readout(
@@ -214,8 +214,8 @@ class DTMT(RecurrentModel):
 
 def _deep(depth: int, **settings: float | str) -> DTMTConfig:
     """DTMT with the same depth in all three modules."""
-    depths = {f"{module}_depth": depth for module in ("encoder", "query", "decoder")}
-    return DTMTConfig(**depths, **settings)  # type: ignore[arg-type]
+    depths: dict[str, Any] = {f"{name}_depth": depth for name in ("encoder", "query", "decoder")}
+    return DTMTConfig(**depths | settings)
 
 
 SMALL: dict[str, Any] = {

@@ -80,8 +80,8 @@ class RecurrentModel(TranslationModel):
         """Returns the decoder's first states, `[B, H]` each, and its memory of the sources."""
         lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)
         mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)
-        first = self.cell.first_states(self.initial_state(mean))
-        return first, self.cell.precompute(annotations, mask)
+        first = self.initial_state(mean)
+        return [first for _ in self.cell.hidden_sizes], self.cell.precompute(annotations, mask)
 
     def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:
         """Embeddings of the previous words: each at its own position, then moved right by one.

@@ -322,10 +322,10 @@ def _of_pair(attention: MultiHeadDotAttention) -> int:
 
 
 def _preset(
-    depth: int, dim: int, filter_dim: int, num_heads: int, **settings: int
+    depth: int, dim: int, filter_dim: int, num_heads: int, **settings: Any
 ) -> TransformerConfig:
     """A Transformer with as many layers on both sides."""
-    return TransformerConfig(dim, filter_dim, num_heads, depth, depth, **settings)  # type: ignore[arg-type]
+    return TransformerConfig(dim, filter_dim, num_heads, depth, depth, **settings)
 
 
 PRESETS: dict[str, ModelConfig] = {

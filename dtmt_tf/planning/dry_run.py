@@ -37,25 +37,16 @@ def batches_an_update(experiment: Experiment, replicas: int) -> int:
     return max(TASKS[experiment.task].replicas, replicas * experiment.training.accumulation_steps)
 
 
-def dry_run(experiment: Experiment, replicas: int = 1) -> str:
+def described(experiment: Experiment, replicas: int) -> Described:
     """Builds the model and describes it.
+
+    The text tells parameters by part, memory for weights and optimiser, sentences in a batch by
+    bucket, and the phases of the learning rate. A model that counts no operations is taken to make
+    six for each weight and word (Kaplan et al., 2020, arXiv:2001.08361, Section 2.1).
 
     Args:
         experiment: The settings.
         replicas: Devices that train.
-
-    Returns:
-        Parameters by part, memory for weights and optimiser, sentences in a batch by bucket, and
-        the phases of the learning rate.
-    """
-    return described(experiment, replicas).text
-
-
-def described(experiment: Experiment, replicas: int = 1) -> Described:
-    """Builds the model; returns what `dry_run` says of it, and its arithmetic.
-
-    A model that counts no operations is taken to make six for each weight and word (Kaplan et al.,
-    2020, arXiv:2001.08361, Section 2.1).
     """
     data, training = experiment.data, experiment.training
     batches = batches_an_update(experiment, replicas)

@@ -11,6 +11,8 @@ from dtmt_tf.runs.scoring import (
     score,
     score_function,
     translate_function,
+    translations_file,
+    translations_of,
 )
 from dtmt_tf.runs.session import Session
 from dtmt_tf.runs.weights import best_model
@@ -27,5 +29,7 @@ __all__ = [
     "score",
     "score_function",
     "translate_function",
+    "translations_file",
+    "translations_of",
     "unite",
 ]

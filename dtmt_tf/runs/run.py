@@ -360,7 +360,7 @@ class Run:
         steps = self.checkpoints.steps()[-1:]
         if not any(steps):  # the one of step 0 is what training began with
             raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
-        return self.checkpoints.describe(steps[0])
+        return self.checkpoints.load(steps[0], arrays=False)
 
     def read(self, name: str, folder: Path | None = None) -> dict[str, Any]:
         """Returns one of the run's JSON files; nothing if it is not there.

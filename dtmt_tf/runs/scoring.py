@@ -6,7 +6,6 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -26,13 +25,14 @@ from dtmt_tf.runs.noted_texts import warn_of_others
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.subwords import note_subwords
 from dtmt_tf.runs.weights import best_model
+from dtmt_tf.terminal import line_bar
 
 logger = logging.getLogger(__name__)
 
 
 FREQUENT = 1000  # target sub-words in every shortlist
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
-Translate = Callable[..., tuple[Any, Any]]  # strings `[B]` -> translations and scores
+Translate = Callable[[tf.Tensor], tf.Tensor]  # strings `[B]` -> translations
 ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
 
@@ -91,15 +91,14 @@ def _dictionary(run: Run) -> Path | None:
 
 
 def translate_function(run: Run, model: TranslationModel) -> Translate:
-    """Returns strings `[B]` -> translations and scores, by the model's present weights."""
+    """Returns strings `[B]` -> translations, by the model's present weights."""
     return _translating(endpoints(run, model))
 
 
 def _translating(answers: Endpoints) -> Translate:
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def translate(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        outputs = answers.translate(texts)
-        return outputs["translation"], outputs["score"]
+    def translate(texts: tf.Tensor) -> tf.Tensor:
+        return answers.translate(texts)["translation"]
 
     return translate
 
@@ -123,7 +122,8 @@ def score_function(run: Run, model: TranslationModel) -> ScorePairs:
 
 def translate(run: Run, lines: list[str], function: Translate, progress: str) -> list[str]:
     """Translates lines with a progress bar."""
-    return translate_lines(lines, function, run.experiment.decoding.batch_size, progress)[0]
+    with line_bar(len(lines), progress) as bar:
+        return translate_lines(lines, function, run.experiment.decoding.batch_size, bar.update)
 
 
 def score(run: Run, translations: list[str], references: list[str], full: bool = False) -> Scores:
@@ -137,6 +137,16 @@ def score(run: Run, translations: list[str], references: list[str], full: bool =
         exact_match=settings.exact_match,
         full=full,
     )
+
+
+def translations_file(run: Run, split: str) -> Path:
+    """Returns where a run's translations of a split are kept, a line each."""
+    return run.work / f"{split}.txt"
+
+
+def translations_of(run: Run, split: str) -> list[str]:
+    """Returns the translations of a split that was evaluated."""
+    return translations_file(run, split).read_bytes().decode().split("\n")[:-1]
 
 
 def check_split(run: Run, split: str) -> None:
@@ -167,14 +177,14 @@ def _evaluate(run: Run, split: str) -> Scores:
     note_subwords(run)
     model, steps = best_model(run)
     sources, references = run.corpus.lines(split)
-    path, decoding = run.work / f"{split}.txt", run.experiment.decoding
+    path, decoding = translations_file(run, split), run.experiment.decoding
     answers = endpoints(run, model)
     made = made_of(answers)
     settings = {**made, "decoding": dataclasses.asdict(decoding)}
     function = _translating(answers)
     with ResumableLines(path, settings) as output:
         translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
-    translations = path.read_bytes().decode().split("\n")[:-1]
+    translations = translations_of(run, split)
     scores = score(run, translations, references, full=True)
     trained = [member.newest() for member in run.members or [run]]
     fingerprint = run.vocabulary.fingerprint

@@ -30,6 +30,7 @@ from dtmt_tf.training import (
     is_chief,
     make_strategy,
     open_trackers,
+    several_workers,
     wait_for_all,
 )
 
@@ -110,7 +111,7 @@ class Session:
         try:
             return self._train()
         except GONE as error:
-            if self.strategy.extended._in_multi_worker_mode():
+            if several_workers(self.strategy):
                 raise UserError(
                     f"Another worker is gone ({str(error).splitlines()[0]}). Start the same "
                     "command on all workers again, without --restart; they go on from the newest "

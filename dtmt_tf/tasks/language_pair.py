@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from dtmt_tf.config import DataConfig
 
@@ -27,7 +28,7 @@ def language_pair(
         test: Stems for the test; none if the corpus has no such part.
         extra_tests: Stems of tests that are scored by themselves.
     """
-    files = {
+    files: dict[str, Any] = {
         f"{split}_{side}": tuple(f"{stem}.{language}" for stem in stems)
         for split, stems in (("train", train), ("validation", validation), ("test", test))
         for side, language in (("source", source), ("target", target))
@@ -37,5 +38,5 @@ def language_pair(
         source_language=source,
         target_language=target,
         extra_tests=tuple(extra_tests),
-        **files,  # type: ignore[arg-type]
+        **files,
     )

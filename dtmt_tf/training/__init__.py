@@ -6,7 +6,13 @@ from dtmt_tf.training.optimizer import unread
 from dtmt_tf.training.schedule import make_schedule
 from dtmt_tf.training.step import TrainingStep, Update, load_weights
 from dtmt_tf.training.stopping import OUT_OF_TIME, Limits, Outcome, finished
-from dtmt_tf.training.strategy import agree, is_chief, make_strategy, wait_for_all
+from dtmt_tf.training.strategy import (
+    agree,
+    is_chief,
+    make_strategy,
+    several_workers,
+    wait_for_all,
+)
 from dtmt_tf.training.summaries import Summaries
 from dtmt_tf.training.tracking import TRACKERS, Tracker, Value, check_trackers, open_trackers
 from dtmt_tf.training.trainer import Trainer
@@ -35,6 +41,7 @@ __all__ = [
     "load_weights",
     "make_schedule",
     "make_strategy",
+    "several_workers",
     "check_trackers",
     "open_trackers",
     "unread",

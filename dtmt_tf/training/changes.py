@@ -1,9 +1,10 @@
 """Which settings of a begun run can change, and when: `--allow-changes` asks for them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.settings import listed
 
 NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
 STATE = "training.optimizer"
@@ -15,42 +16,52 @@ CUTTING = (
 SIZES = "source_vocab_size", "target_vocab_size"
 ENDS = "max_steps", "patience"  # settings of `training` that say when a run has ended
 IDLE = (  # those of `training` that say nothing of how an ended run's weights came about
-    *("training.average", "training.keep_", "training.log_steps:", "training.precision:"),
-    *("training.validation_steps:", "training.checkpoint_minutes:"),
+    *("training.average", "training.keep_", "training.log_steps", "training.precision"),
+    *("training.validation_steps", "training.checkpoint_minutes"),
 )
+SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
+UNMOVED = "evaluation.exact_match", "decoding.batch_size"  # but for these
 
 
-def refuse_fixed(changes: Sequence[str]) -> None:
+def moves_scores(name: str) -> bool:
+    """Whether a setting says how translations are searched or scored."""
+    return name.startswith(SCORED_BY) and name not in UNMOVED
+
+
+def refuse_fixed(changes: Mapping[str, str]) -> None:
     """Raises a UserError if a setting changes that can not: what is there would not change.
 
     Args:
-        changes: Rows of `section.name: before -> after`.
+        changes: As `settings.differences` gives them.
     """
-    names = [row.split(":")[0] for row in changes]
-    if STATE in names:
+    if STATE in changes:
         raise UserError(
             f"{STATE} cannot change within a run: the saved state does not fit another optimiser. "
             + NEW_RUN
         )
-    if cut := [name for name in names if name in {f"data.{each}" for each in (*CUTTING, *SIZES)}]:
+    if cut := [name for name in changes if name in {f"data.{each}" for each in (*CUTTING, *SIZES)}]:
         raise UserError(
             f"{', '.join(cut)} cannot change within a run: its sub-words are made. Give the value "
             "that it began with, or begin a run with another --name."
         )
 
 
-def refuse_late(changes: Sequence[str], folder: Path) -> None:
+def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
     """Raises a UserError if the training of a run that has ended changes: it makes no update more.
 
     Args:
-        changes: Rows of `section.name: before -> after`.
+        changes: As `settings.differences` gives them.
         folder: Of the run's checkpoints.
     """
-    late = [row for row in changes if row.startswith("training.") and not row.startswith(IDLE)]
+    late = {
+        name: change
+        for name, change in changes.items()
+        if name.startswith("training.") and not name.startswith(IDLE)
+    }
     if late:
         raise UserError(
             f"{folder} holds a run that has ended, and makes no update more under\n  "
-            + "\n  ".join(late)
+            + "\n  ".join(listed(late))
             + "\nLeave them out; or train on with a larger training.max_steps and, if it ended "
             "before its last update, training.patience=0. " + NEW_RUN
         )

@@ -202,38 +202,24 @@ class CheckpointFolder:
         scored.sort(key=lambda record: (record.get("bleu", 0.0), record["step"]), reverse=True)
         return sorted(record["step"] for record in scored[:count])
 
-    def load(self, step: int) -> Checkpoint:
+    def load(self, step: int, arrays: bool = True) -> Checkpoint:
         """Reads the checkpoint of a step.
 
+        Args:
+            step: Its number of updates.
+            arrays: Whether weights and optimiser state are wanted; else both are empty.
+
         Raises:
             UserError: If the file is damaged, or of a version with other fields.
         """
-        arrays, meta = self._read(step, ("model/", "optimizer/"))
+        found, meta = self._read(step, ("model/", "optimizer/") if arrays else ())
         weights = {
             name.removeprefix("model/"): value
-            for name, value in arrays.items()
+            for name, value in found.items()
             if name.startswith("model/")
         }
-        places = (name for name in arrays if name.startswith("optimizer/"))
-        optimizer = [arrays[name] for name in sorted(places, key=lambda name: (len(name), name))]
-        return self._checkpoint(step, weights, optimizer, meta)
-
-    def describe(self, step: int) -> Checkpoint:
-        """Reads the checkpoint of a step without its arrays.
-
-        Raises:
-            UserError: If the file is damaged, or of a version with other fields.
-        """
-        _, meta = self._read(step, ())
-        return self._checkpoint(step, {}, [], meta)
-
-    def _checkpoint(
-        self,
-        step: int,
-        weights: dict[str, np.ndarray],
-        optimizer: list[np.ndarray],
-        meta: dict[str, Any],
-    ) -> Checkpoint:
+        places = (name for name in found if name.startswith("optimizer/"))
+        optimizer = [found[name] for name in sorted(places, key=lambda name: (len(name), name))]
         try:
             return Checkpoint(weights=weights, optimizer=optimizer, **meta)
         except TypeError as error:
@@ -265,12 +251,9 @@ class CheckpointFolder:
             try:
                 arrays, meta = _content(path, prefixes)
                 break
-            except BROKEN as error:
-                raise Damaged(
-                    f"{path} is damaged ({error}). Move it elsewhere to use the others."
-                ) from error
-            except OSError as error:
-                if error.errno in (None, errno.EINVAL):  # what is read points to nowhere
+            except (*BROKEN, OSError) as error:
+                # errors without a number, and EINVAL: what is read points to nowhere
+                if not isinstance(error, OSError) or error.errno in (None, errno.EINVAL):
                     raise Damaged(
                         f"{path} is damaged ({error}). Move it elsewhere to use the others."
                     ) from error

@@ -64,6 +64,11 @@ def of_chief(strategy: tf.distribute.Strategy, values: Mapping[str, float]) -> d
     return dict(zip(values, total.numpy().tolist(), strict=True))
 
 
+def several_workers(strategy: tf.distribute.Strategy) -> bool:
+    """Whether other processes take part."""
+    return bool(strategy.extended._in_multi_worker_mode())
+
+
 def agree(strategy: tf.distribute.Strategy, values: Mapping[str, Any]) -> None:
     """Returns when all workers have called it and have the same values.
 
@@ -74,7 +79,7 @@ def agree(strategy: tf.distribute.Strategy, values: Mapping[str, Any]) -> None:
     Raises:
         UserError: On each worker whose values are not the first one's, naming the first of them.
     """
-    if not strategy.extended._in_multi_worker_mode():
+    if not several_workers(strategy):
         return
     own = {name: _number(value) for name, value in values.items()}
     for name, number in of_chief(strategy, own).items():
@@ -93,5 +98,5 @@ def _number(value: Any) -> float:
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """Returns when all workers have called it."""
-    if strategy.extended._in_multi_worker_mode():
+    if several_workers(strategy):
         strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None)

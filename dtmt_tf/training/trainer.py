@@ -18,9 +18,9 @@ from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
-from dtmt_tf.settings import differences
+from dtmt_tf.settings import differences, listed
 from dtmt_tf.terminal import OF_A_LOG, bar_columns
-from dtmt_tf.training.changes import ENDS, refuse_fixed, refuse_late
+from dtmt_tf.training.changes import ENDS, moves_scores, refuse_fixed, refuse_late
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
@@ -49,8 +49,6 @@ SMALLER = (
     "training.accumulation_steps: an update reads as much, in less memory. Or lower "
     "data.max_length."
 )
-SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
-UNMOVED = "evaluation.exact_match:", "decoding.batch_size:"  # but for these
 BETTER = {"bleu": "BLEU", "cross_entropy": "cross entropy"}
 
 
@@ -126,25 +124,28 @@ class Trainer:
         saved["conditions"] = {name: value for name, value in known.items() if value}
         changes = differences(saved, self.settings)
         refuse_fixed(changes)
-        refused = [row for row in changes if row.split(":")[0] not in self.limits.allow_changes]
+        allowed = self.limits.allow_changes
+        refused = {name: changes[name] for name in changes if name not in allowed}
         if refused:
-            names = [row.split(":")[0] for row in refused]
-            allowed = " ".join([*self.limits.allow_changes, *names])
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
-                + "\n  ".join(refused)
-                + ("\nThe training text has changed." if "conditions.corpus" in names else "")
-                + ("\nThe validation text has changed." if "conditions.validation" in names else "")
+                + "\n  ".join(listed(refused))
+                + ("\nThe training text has changed." if "conditions.corpus" in refused else "")
+                + (
+                    "\nThe validation text has changed."
+                    if "conditions.validation" in refused
+                    else ""
+                )
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
-                f"on all the same with\n  --allow-changes {allowed}"
+                f"on all the same with\n  --allow-changes {' '.join([*allowed, *refused])}"
             )
         self._take_over(checkpoint)
-        moved = [r for r in changes if r.startswith(SCORED_BY) and not r.startswith(UNMOVED)]
+        moved = any(map(moves_scores, changes))
         ended = self.finished()
         before = replace(self.training, **{name: saved["training"][name] for name in ENDS})
         if ended and finished(before, self.step, self._scored):
             refuse_late(changes, self.checkpoints.folder)
-        for row in changes:
+        for row in listed(changes):
             logger.warning("Going on with a change: %s", row)
         if moved and self._scored and not ended:
             logger.warning(

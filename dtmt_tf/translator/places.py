@@ -94,7 +94,7 @@ def models_near(folder: Path) -> list[Path]:
     """
     found: set[Path] = set()
     for above in [folder, *folder.parents][:3]:
-        for path in itertools.islice(_below(above, 3), MOST_LOOKED_AT):
+        for path in itertools.islice(_below(above), MOST_LOOKED_AT):
             if VERSION.fullmatch(path.name) and os.path.exists(path / MODEL):
                 found.add(path.parent)
         if found:
@@ -102,13 +102,13 @@ def models_near(folder: Path) -> list[Path]:
     return list(found)
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """Yields what lies in a folder, then what lies in the folders of it, and so on."""
+def _below(folder: Path) -> Iterator[Path]:
+    """Yields what lies in a folder, then what lies in the folders of it, three deep."""
     places = deque([(folder, 1)])
     while places:
         place, down = places.popleft()
         with contextlib.suppress(OSError):  # it is no folder, may not be read, or vanished
             for path in itertools.islice(place.iterdir(), MOST_IN_A_FOLDER):
                 yield path
-                if down < depth:
+                if down < 3:
                     places.append((path, down + 1))

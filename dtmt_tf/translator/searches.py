@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, UNKNOWN, DecodingConfig
+from dtmt_tf.config import PAD_ID, UNK_ID, UNKNOWN, DecodingConfig
 from dtmt_tf.decoding import (
     Hypotheses,
     Sampling,
@@ -170,10 +170,7 @@ class Searches:
                     max_lengths,
                     tf.gather(seeds, rows),
                     sampling,
-                    alpha=decoding.length_penalty,
-                    offset=decoding.length_offset,
-                    eos_id=EOS_ID,
-                    min_length=decoding.min_length,
+                    decoding,
                     never=never,
                 )
 
@@ -184,7 +181,8 @@ class Searches:
         return tf.function(draw, input_signature=[_IDS, seeds, _ALLOWED], autograph=False)
 
     def _search_graph(self, size: int, has_terms: bool, free: bool) -> Any:
-        steps, decoding, never = self._steps, self._decoding, self._never()
+        steps, never = self._steps, self._never()
+        decoding = dataclasses.replace(self._decoding, beam_size=size, prune=0.0)
 
         def best(
             source_ids: tf.Tensor, phrases: tf.Tensor, allowed: tf.Tensor, wanted: tf.Tensor
@@ -195,17 +193,9 @@ class Searches:
                 state = steps.encode(sources)
                 own = tf.gather(phrases, rows)
                 if has_terms:
-                    step, state, choose = constrained(step, state, own, EOS_ID)
+                    step, state, choose = constrained(step, state, own)
                 found = beam_search(
-                    step,
-                    state,
-                    max_lengths,
-                    beam_size=size,
-                    alpha=decoding.length_penalty,
-                    offset=decoding.length_offset,
-                    eos_id=EOS_ID,
-                    min_length=decoding.min_length,
-                    lookahead=decoding.lookahead,
+                    *(step, state, max_lengths, decoding),
                     wanted=wanted,
                     choose=choose,
                     never=never,

@@ -130,7 +130,7 @@ class Translations:
 
         if self.translator:
             return [translation.text for translation in self.translator(lines)]
-        return translate_lines(lines, self.function, self.decoding.batch_size)[0]
+        return translate_lines(lines, self.function, self.decoding.batch_size)
 
     def _traces(self) -> int:
         return self.function.experimental_get_tracing_count() if self.function else 0

@@ -230,8 +230,10 @@ def _sentences(run: Run, part: str) -> dict[str, str]:
 
     Lengths are of words, or characters where a language has no blanks.
     """
+    from dtmt_tf.runs import translations_of
+
     sources, references = run.corpus.lines(part)
-    translations = (run.work / f"{part}.txt").read_bytes().decode().split("\n")[:-1]
+    translations = translations_of(run, part)
     evaluation = run.experiment.evaluation
     tokenize = choose_tokenizer(evaluation.tokenize, run.experiment.data.target_language)
     counts = count_sentences(

@@ -41,13 +41,13 @@ def test_step_equals_the_twin(rng, kind, i, d, depth, use_layer_norm):
     x, h, masks = arguments(i, d, depth, rng)
     weights = module_weights(module)
     expected = ref.deep_transition_step(x, h, weights, kind=kind, **options)
-    output, (state,) = module.update(module.project(x), None, [h])
+    output, (state,), _ = module.evaluate(module.project(x), None, [h])
     assert relative_error(output, expected) <= 1e-5
     np.testing.assert_array_equal(state, output)
 
     by_cell = [masks[:, k] for k in range(depth + 1)]
     expected = ref.deep_transition_step(x, h, weights, by_cell, kind=kind, **options)
-    output, _ = module.update(module.project(x), np.concatenate(by_cell, axis=-1), [h])
+    output, *_ = module.evaluate(module.project(x), np.concatenate(by_cell, axis=-1), [h])
     assert relative_error(output, expected) <= 1e-5
 
 
@@ -64,7 +64,7 @@ def test_gradients_equal_central_differences_of_the_twin(
 
     def loss(x, h):
         joined = np.reshape(masks, (len(x), -1))
-        return tf.reduce_sum(module.update(module.project(x), joined, [h])[0] * weigh)
+        return tf.reduce_sum(module.evaluate(module.project(x), joined, [h])[0] * weigh)
 
     def twin_loss(value, x, h):
         by_cell = [masks[:, k] for k in range(depth + 1)]

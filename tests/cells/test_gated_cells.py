@@ -68,7 +68,7 @@ def test_step_equals_the_twin(rng, kind, i, d, use_layer_norm):
     assert ("candidate_bias" in weights) == (kind not in WITHOUT_CANDIDATE_BIAS)
     x, h, mask = arguments(i, d, rng)
     for multiplier in (None, mask):
-        output, (state,) = cell.update(cell.project(x), multiplier, [h])
+        output, (state,), _ = cell.evaluate(cell.project(x), multiplier, [h])
         expected = CELLS[kind][1](x, h, weights, use_layer_norm=use_layer_norm, mask=multiplier)
         assert relative_error(output, expected) <= 1e-5
         np.testing.assert_array_equal(state, output)
@@ -87,7 +87,7 @@ def test_gradients_equal_central_differences_of_the_twin(
     weigh = rng.normal(size=h.shape).astype(policy)
 
     def loss(x, h):
-        output, _ = cell.update(cell.project(x), mask, [h])
+        output, *_ = cell.evaluate(cell.project(x), mask, [h])
         return tf.reduce_sum(output * weigh)
 
     def twin_loss(value, x, h):
@@ -237,7 +237,7 @@ def test_dropout_spares_an_lau_s_linear_term(rng):
     cell = make_cell("lau", 3, 5, rng)
     x, h, _ = arguments(3, 5, rng)
     projected, nothing = cell.project(x), np.zeros((4, 5), dtype="float32")
-    dropped, _ = cell.update(projected, nothing, [h])
+    dropped, *_ = cell.evaluate(projected, nothing, [h])
     values = {name: np.asarray(value) for name, value in cell.gate_values(projected, h).items()}
     linear = x @ cell.kernel.numpy()[:, 20:]
     expected = (1 - values["z"]) * h * (1 - values["g"]) + values["g"] * linear

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import beam_search
 from tests.reference import numpy_dtmt as ref
 
@@ -102,15 +103,32 @@ def n_best(hypotheses, sentence):
 TOLERANCE = {"rtol": 2e-6, "atol": 1e-6}
 
 
-def search(language, memories, starts, max_lengths, beam, alpha, eos=EOS, **options):
+def settings(beam, alpha, **others):
+    """Those of a search that looks to the end, as the plain one does."""
+    settings = {"lookahead": 2**31 - 1} | others
+    return DecodingConfig(beam_size=beam, length_penalty=alpha, **settings)
+
+
+def search(
+    language,
+    memories,
+    starts,
+    max_lengths,
+    beam,
+    alpha,
+    never=(),
+    prefixes=None,
+    wanted=None,
+    **others,
+):
     return beam_search(
         language.step,
         language.state(memories, starts),
         tf.constant(max_lengths, tf.int32),
-        beam_size=beam,
-        alpha=alpha,
-        eos_id=eos,
-        **options,
+        settings(beam, alpha, **others),
+        never=never,
+        prefixes=prefixes,
+        wanted=wanted,
     )
 
 

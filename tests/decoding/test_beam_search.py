@@ -14,6 +14,7 @@ from tests.decoding.automaton import (
     n_best,
     search,
     search_one,
+    settings,
 )
 from tests.reference import numpy_dtmt as ref
 
@@ -45,18 +46,6 @@ def test_n_best_lists_equal_the_reference(vocab, beam):
     # The grid is worth something only if it reaches every way to end.
     assert unfinished > 0 and early > 0
     assert fewer > 0 or beam == 1
-
-
-def test_another_end_symbol_is_respected():
-    language = Automaton.random(9, 5)
-    batch = mixed_batch(12)
-    result = search(language, *batch, 3, 0.6, eos=3)
-    for k, (memory, start, max_length) in enumerate(zip(*batch, strict=True)):
-        expected = ref.beam_search(
-            language.function(memory, start), 0, 3, 0.6, 5, 3, max_len=max_length
-        )
-        assert expected[0][0][-1] == 3
-        assert_same_list(n_best(result, k), expected)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -148,16 +137,15 @@ def test_a_search_that_looks_ahead_ends_if_nothing_can_overtake_by_then():
     sure = {(2,) * n: [0.0, 0.0, 1.0] for n in range(1, 11)} | {(2,) * 11: [0.0, 1.0, 0.0]}
     limit = math.log(0.41) / math.log(0.59)
     length = next(n for n in range(1, 100) if ((5 + n) / 6) ** 0.6 > limit)
-    for lookahead, best in ((None, 12), (2**31 - 1, 12), (length - 1, 12), (length - 2, 1)):
+    for lookahead, best in ((2**31 - 1, 12), (length - 1, 12), (length - 2, 1)):
         language = Automaton.scripted({(): [0.0, 0.59, 0.41]} | sure, 3)
         found = search_one(language, 50, 2, 0.6, lookahead=lookahead)
         assert len(found[0][0]) == best
         assert language.steps == (1 if best == 1 else 12)
-        if lookahead is not None:
-            decoding = DecodingConfig(beam_size=2, length_penalty=0.6, lookahead=lookahead)
-            state = language.state([0], [0])
-            run = make_search(lambda _, state=state: state, language.step, decoding, EOS)
-            assert run(tf.constant([[5]])).lengths[0, 0] == best
+        decoding = DecodingConfig(beam_size=2, length_penalty=0.6, lookahead=lookahead)
+        state = language.state([0], [0])
+        run = make_search(lambda _, state=state: state, language.step, decoding)
+        assert run(tf.constant([[5]])).lengths[0, 0] == best
 
 
 def test_search_goes_on_while_a_living_hypothesis_may_beat_the_worst_finished():
@@ -248,7 +236,7 @@ def test_hidden_state_follows_the_hypotheses():
     }
     result = beam_search(
         step, (hidden, tf.constant(memory)), tf.constant([size] * 3),
-        beam_size=beam, alpha=0.6, eos_id=EOS,
+        settings(beam, 0.6),
     )  # fmt: skip
     for sentence in range(3):
         for ids, log_p, _ in n_best(result, sentence):
@@ -281,6 +269,6 @@ def test_the_first_ids_are_zero():
 
     beam_search(
         step, (tf.zeros([2, 1, 1]), tf.zeros([2])), tf.constant([2, 2]),
-        beam_size=3, alpha=0.0, eos_id=EOS,
+        settings(3, 0.0),
     )  # fmt: skip
     np.testing.assert_array_equal(first[0], np.zeros((2, 3), np.int32))

@@ -6,7 +6,15 @@ import tensorflow as tf
 
 from dtmt_tf.decoding import beam_search
 from dtmt_tf.decoding.beam_search import best_continuations
-from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, search
+from tests.decoding.automaton import (
+    EOS,
+    Automaton,
+    assert_same_list,
+    mixed_batch,
+    n_best,
+    search,
+    settings,
+)
 from tests.reference import numpy_dtmt as ref
 
 
@@ -90,7 +98,7 @@ def test_hypotheses_begin_with_their_prefix_and_are_the_best_of_those(beam):
     prefixes = [[2, 3, 2], [4, 0, 0], [0, 0, 0], [3, 3, 0]]
     result = beam_search(
         language.step, language.state(memories, starts), tf.constant([8] * 4),
-        beam_size=beam, alpha=0.6, eos_id=EOS, prefixes=tf.constant(prefixes),
+        settings(beam, 0.6), prefixes=tf.constant(prefixes),
     )  # fmt: skip
     free = search(language, memories, starts, [8] * 4, beam, 0.6)
     assert n_best(result, 2) == n_best(free, 2)
@@ -130,9 +138,7 @@ def test_a_graph_of_unknown_shapes_equals_eager_search(beam):
             step,
             ({"node": nodes, "time": tf.zeros_like(nodes)}, memories),
             max_lengths,
-            beam_size=beam,
-            alpha=0.6,
-            eos_id=EOS,
+            settings(beam, 0.6),
         )
 
     for size in (1, 5, 12, 0):
@@ -161,7 +167,7 @@ def test_hidden_state_of_unknown_width_runs_in_a_graph():
 
         return beam_search(
             step, (hidden, memory), tf.fill([tf.shape(hidden)[0]], 6),
-            beam_size=3, alpha=0.6, eos_id=EOS,
+            settings(3, 0.6),
         )  # fmt: skip
 
     random = np.random.default_rng(0)
@@ -198,9 +204,7 @@ def test_hidden_state_may_grow_in_a_graph():
     def graph(memory):
         batch = tf.shape(memory)[0]
         hidden = [tf.zeros([batch, 1, 0], tf.int32)]
-        return beam_search(
-            step, (hidden, memory), tf.fill([batch], size), beam_size=beam, alpha=0.6, eos_id=EOS
-        )
+        return beam_search(step, (hidden, memory), tf.fill([batch], size), settings(beam, 0.6))
 
     memory = np.random.default_rng(5).normal(size=(3, vocab)).astype(np.float32)
     result = graph(memory)

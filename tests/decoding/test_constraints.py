@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from dtmt_tf.decoding import beam_search, constrained, holding, limited
 from dtmt_tf.decoding.constraints import _advance
-from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best
+from tests.decoding.automaton import EOS, Automaton, assert_same_list, mixed_batch, n_best, settings
 from tests.reference import numpy_dtmt as ref
 
 
@@ -28,17 +28,16 @@ def holds(ids, phrase):
 def search(language, batch, phrases, beam, alpha=0.6):
     memories, starts, max_lengths = batch
     step, state, choose = constrained(
-        language.step, language.state(memories, starts), tf.constant(padded(phrases)), EOS
+        language.step, language.state(memories, starts), tf.constant(padded(phrases))
     )
-    return beam_search(step, state, tf.constant(max_lengths), beam_size=beam, alpha=alpha,
-                       eos_id=EOS, choose=choose)  # fmt: skip
+    return beam_search(step, state, tf.constant(max_lengths), settings(beam, alpha), choose=choose)
 
 
 def test_constraints_go_with_no_threshold():
     language = Automaton.random(3, 7)
     with pytest.raises(ValueError, match="prune should be 0 with choose. Received: 2.5"):
-        beam_search(language.step, language.state([0], [0]), tf.constant([5]), beam_size=2,
-                    alpha=0.6, eos_id=EOS, choose=lambda *_: None, prune=2.5)  # fmt: skip
+        beam_search(language.step, language.state([0], [0]), tf.constant([5]),
+                    settings(2, 0.6, prune=2.5), choose=lambda *_: None)  # fmt: skip
 
 
 @pytest.mark.parametrize("beam", [1, 2, 6])
@@ -88,7 +87,7 @@ def test_sentences_without_phrases_are_unchanged_bit_for_bit(beam):
     phrases = [[] if k % 2 else [(2, 3)] for k in range(12)]
     mixed = search(language, batch, phrases, beam)
     plain = beam_search(language.step, language.state(*batch[:2]), tf.constant(batch[2]),
-                        beam_size=beam, alpha=0.6, eos_id=EOS)  # fmt: skip
+                        settings(beam, 0.6))  # fmt: skip
     for found, expected in zip(mixed, plain, strict=True):
         np.testing.assert_array_equal(found[1::2], expected[1::2])
     assert (mixed.ids != plain.ids).numpy()[::2].any()

@@ -48,9 +48,7 @@ def test_samples_are_as_long(rng):
             tf.constant(lengths, tf.int32),
             seeds,
             Sampling(),
-            alpha=0.0,
-            eos_id=EOS,
-            min_length=least,
+            DecodingConfig(min_length=least),
         )
         ends = np.equal(found.ids, EOS).any(axis=2)
         shortest.append(found.lengths.numpy()[ends].min())
@@ -64,7 +62,7 @@ def test_the_setting_reaches_the_search(least):
     assert DecodingConfig().min_length == 0  # the authors' rule
     found = make_search(
         lambda ids: language.state([0], [0]), lambda ids, state: language.step(ids, state),
-        decoding, EOS,
+        decoding,
     )(tf.constant([[5]]))  # fmt: skip
     assert n_best(found, 0)[0][0] == ((EOS,), (2, EOS))[least]
 

@@ -59,8 +59,7 @@ def test_samples_do_without_it(rng):
             tf.constant(lengths, tf.int32),
             seeds,
             Sampling(),
-            alpha=0.0,
-            eos_id=EOS,
+            DecodingConfig(),
             never=never,
         )
         for never in ([], [NEVER], [NEVER, 3])
@@ -85,7 +84,6 @@ def test_a_shortlist_has_it_at_another_place_or_not(always):
         lambda ids: (tf.zeros([1, 1]), tf.zeros([1])),
         step,
         DecodingConfig(beam_size=2, extra_length=1),
-        EOS,
         shortlist,
         never=[NEVER],
     )(tf.constant([[5]]))

@@ -10,7 +10,7 @@ from dtmt_tf.config import DecodingConfig, TrainingConfig
 from dtmt_tf.decoding import Shortlist, beam_search, make_search
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from tests.cells.twin import randomise
-from tests.decoding.automaton import EOS, Automaton, mixed_batch, n_best
+from tests.decoding.automaton import EOS, Automaton, mixed_batch, n_best, settings
 
 FAR = 1e6  # nats; nothing is dropped
 TABLE = {  # the second word is log 4 = 1.39 below the first, and leads to the best translation
@@ -27,10 +27,7 @@ def search(language, memories, starts, max_lengths, beam, prune):
         language.step,
         language.state(memories, starts),
         tf.constant(max_lengths, tf.int32),
-        beam_size=beam,
-        alpha=0.6,
-        eos_id=EOS,
-        prune=prune,
+        settings(beam, 0.6, prune=prune),
     )
 
 
@@ -56,7 +53,7 @@ def test_the_setting_reaches_the_search():
     for prune, best in ((1.5, (3, EOS)), (1.2, (2, EOS)), (0.0, (3, EOS))):
         language = Automaton.scripted(TABLE, 4)
         decoding = DecodingConfig(beam_size=2, extra_length=1, prune=prune)
-        find = make_search(lambda ids: language.state([0], [0]), language.step, decoding, EOS)  # noqa: B023
+        find = make_search(lambda ids: language.state([0], [0]), language.step, decoding)  # noqa: B023
         assert n_best(find(tf.constant([[2, EOS]])), 0)[0][0] == best
 
 
@@ -90,7 +87,7 @@ def test_models_are_searched_so_with_prefixes_and_a_shortlist(config):
         make_search(
             *(model.encode, model.decode_step),
             DecodingConfig(beam_size=3, extra_length=1, prune=prune),
-            *(EOS, *few),
+            *few,
         )(sources, prefixes)
         for prune in (FAR, 0.0)
     )

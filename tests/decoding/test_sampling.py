@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import Sampling, sample
 from dtmt_tf.decoding.sampling import allowed, draw
 from dtmt_tf.errors import UserError
@@ -60,8 +61,7 @@ def samples_of(language, memories, starts, lengths, seeds, sampling=None, alpha=
         tf.constant(lengths, tf.int32),
         tf.constant(seeds, tf.int64),
         sampling or Sampling(),
-        alpha=alpha,
-        eos_id=EOS,
+        DecodingConfig(length_penalty=alpha),
     )
 
 

@@ -9,7 +9,7 @@ from dtmt_tf.config import DecodingConfig, TrainingConfig
 from dtmt_tf.decoding import Shortlist, beam_search, limited, make_search, normalised
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from tests.cells.twin import randomise
-from tests.decoding.automaton import EOS
+from tests.decoding.automaton import EOS, settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
 WORDS = 300
@@ -52,7 +52,7 @@ def words_of(shortlist, source):
 
 
 def searched(model, shortlist, sources=SOURCES, prefixes=None):
-    search = make_search(model.encode, model.decode_step, DECODING, EOS, shortlist, model.among)
+    search = make_search(model.encode, model.decode_step, DECODING, shortlist, model.among)
     return search(sources, prefixes)
 
 
@@ -83,9 +83,7 @@ def test_each_sentence_is_written_in_its_own_words_whatever_its_neighbours(model
             limited(normalised(model.decode_step), tf.constant(words_of(shortlist, source))),
             model.encode(one),
             tf.constant([np.count_nonzero(source) + DECODING.extra_length]),
-            beam_size=3,
-            alpha=DECODING.length_penalty,
-            eos_id=EOS,
+            settings(3, DECODING.length_penalty),
         )
         size = expected.ids.shape[2]
         assert_equal(type(expected)(*(each[row : row + 1] for each in together)), expected._replace(
@@ -96,7 +94,7 @@ def test_each_sentence_is_written_in_its_own_words_whatever_its_neighbours(model
 
 def test_a_list_of_all_words_changes_nothing(model):
     everything = Shortlist(np.full([WORDS, 1], EOS), np.arange(1, WORDS), WORDS)
-    plain = make_search(model.encode, model.decode_step, DECODING, EOS)(SOURCES)
+    plain = make_search(model.encode, model.decode_step, DECODING)(SOURCES)
     assert_equal(searched(model, everything), plain)
 
 

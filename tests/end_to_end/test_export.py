@@ -12,7 +12,7 @@ import tensorflow as tf
 from dtmt_tf.decoding import translate_lines
 from dtmt_tf.export import check_servable
 from dtmt_tf.export.manifest import problems
-from dtmt_tf.runs import Run, best_model, translate_function
+from dtmt_tf.runs import Run, best_model, endpoints, translate_function
 from dtmt_tf.translator import Translator, latest_version
 from tests.end_to_end.conftest import ROOT, without_trial
 
@@ -44,8 +44,10 @@ def expected(workshop):
     opened = Run.open(workshop.run_folder, None, workshop.folder)
     model, _ = best_model(opened)
     lines = (workshop.folder / "test.source").read_text().splitlines()[:60] + ODD
-    translate = translate_function(opened, model)
-    return lines, *translate_lines(lines, translate, 32)
+    outputs = tf.function(endpoints(opened, model).translate)(tf.constant(lines))
+    texts = translate_lines(lines, translate_function(opened, model), 32)
+    assert texts == [text.decode() for text in outputs["translation"].numpy()]
+    return lines, texts, outputs["score"].numpy()
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def test_gains_and_losses_are_shown_with_their_lines_and_nothing_else(found):
     assert "5 sentences are better than the baseline's, 7 are worse, 28 equal" in reader.text
     assert "old <1>" in reader.text and "<i>Katze</i> & mehr" in reader.text
     assert "i" not in reader.seen and "script" not in reader.seen
-    for score in (found.scores[1].bleu, found.scores[1].others["TER"].score):
+    for score in (found.scores[1].bleu, found.scores[1].metrics["TER"].score):
         assert f"{score:.2f}" in reader.text
 
 

@@ -28,9 +28,15 @@ SCORES = Scores(
     num_sentences=1000,
 )
 LONG_SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+
+
+def by_bleu(name, *figures, **others):
+    return SystemScore(name, {"BLEU": MetricScore(*figures), **others})
+
+
 RECORDS = [
-    SystemScore("one checkpoint", 40.0, 39.98, 1.234, None, LONG_SIGNATURE),
-    SystemScore("average of the last ten checkpoints", 41.02, 41.0, 1.2, 0.0123, LONG_SIGNATURE),
+    by_bleu("one checkpoint", 40.0, 39.98, 1.234, None, LONG_SIGNATURE),
+    by_bleu("average of the last ten checkpoints", 41.02, 41.0, 1.2, 0.0123, LONG_SIGNATURE),
 ]
 
 
@@ -65,8 +71,8 @@ def test_ter_and_intervals_are_shown_where_they_were_asked_for():
 
 
 def test_each_metric_has_a_table_of_its_own():
-    one = SystemScore("a", 1.0, 1.0, 0.1, None, "s", {"TER": MetricScore(9.0, 9, 1, None, "t")})
-    two = SystemScore("b", 2.0, 1.0, 0.1, 0.5, "s", {"TER": MetricScore(7.5, 8, 1, 0.25, "t")})
+    one = by_bleu("a", 1.0, 1.0, 0.1, None, "s", TER=MetricScore(9.0, 9, 1, None, "t"))
+    two = by_bleu("b", 2.0, 1.0, 0.1, 0.5, "s", TER=MetricScore(7.5, 8, 1, 0.25, "t"))
     first, second = format_comparison([one, two]).split("\n\n")
     assert "BLEU" in first and "+1.00" in first and "TER" not in first
     assert second.split("\n")[0].startswith("system     TER") and "-1.50" in second
@@ -94,7 +100,7 @@ def test_comparison_is_a_table_below_which_stands_the_signature():
 
 
 def test_a_table_of_short_names_is_narrow():
-    lines = format_comparison([RECORDS[0], SystemScore("b", 1.0, 1.0, 0.1, 1.0, "s")]).split("\n")
+    lines = format_comparison([RECORDS[0], by_bleu("b", 1.0, 1.0, 0.1, 1.0, "s")]).split("\n")
     assert lines[1] == "-" * (len("one checkpoint") + 52)
     assert lines[3].startswith("b ")
     assert lines[3].endswith("1.00 ± 0.10     1.0000")
@@ -117,5 +123,5 @@ def test_json_holds_every_field_and_utf_8(tmp_path):
     assert data["tst"]["bleu"] == 41.0249
     assert data["tst"]["precisions"] == [71.04, 47.5, 34.3, 24.5]
     assert data["tst"]["bleu_signature"] == SCORES.bleu_signature
-    assert data["Vergleich ü"][0]["p_value"] is None
-    assert data["Vergleich ü"][1]["p_value"] == 0.0123
+    assert data["Vergleich ü"][0]["metrics"]["BLEU"]["p_value"] is None
+    assert data["Vergleich ü"][1]["metrics"]["BLEU"]["p_value"] == 0.0123

@@ -131,7 +131,7 @@ def test_systems_are_compared_by_several_references():
     alone = compare_systems(systems, references, samples=20)
     both = compare_systems(systems, references, bad, samples=20)
     assert both[0].bleu == pytest.approx(100.0) and both[1].bleu == alone[1].bleu
-    assert "nrefs:2" in both[0].signature
+    assert "nrefs:2" in both[0].metrics["BLEU"].signature
 
 
 # Tokenised text with a no-break space, and what Moses's multi-bleu.perl prints of it.
@@ -179,7 +179,8 @@ def test_multi_bleu_without_a_match_of_four_words_is_zero():
     assert scores.bleu == 0.0 and scores.precisions[0] == 100.0
     compared = compare_systems({"a": ["a b c d e"], "b": ["a b c d f"]}, ["a b c d e"],
                                tokenize="multi-bleu", samples=5)  # fmt: skip
-    assert [system.signature.endswith("|as:multi-bleu.perl") for system in compared] == [True] * 2
+    signatures = [system.metrics["BLEU"].signature for system in compared]
+    assert [each.endswith("|as:multi-bleu.perl") for each in signatures] == [True] * 2
 
 
 def test_signatures_name_the_conditions():
@@ -278,34 +279,34 @@ def test_the_better_system_scores_higher_and_the_difference_is_significant():
     baseline, better = compare_systems({"bad": bad, "good": good}, references, samples=200)
     assert (baseline.name, better.name) == ("bad", "good")
     assert better.bleu > baseline.bleu + 10.0
-    assert baseline.p_value is None
-    assert better.p_value == pytest.approx(1 / 201)
-    assert better.mean == pytest.approx(better.bleu, abs=1.0)
-    assert 0.0 < better.confidence_interval < 10.0
+    assert baseline.metrics["BLEU"].p_value is None
+    bleu = better.metrics["BLEU"]
+    assert bleu.p_value == pytest.approx(1 / 201)
+    assert bleu.mean == pytest.approx(better.bleu, abs=1.0)
+    assert 0.0 < bleu.confidence_interval < 10.0
 
 
 def test_a_difference_in_one_sentence_is_not_significant():
     references, good, _ = _systems()
     almost = [good[0] + " Ende", *good[1:]]
     _, other = compare_systems({"good": good, "almost": almost}, references, samples=200)
-    assert other.p_value > 0.05
+    assert other.metrics["BLEU"].p_value > 0.05
 
 
 def test_identical_systems_do_not_differ_significantly():
     references, good, _ = _systems()
     _, same = compare_systems({"good": good, "copy": list(good)}, references, samples=50)
-    assert same.p_value == 1.0
+    assert same.metrics["BLEU"].p_value == 1.0
 
 
 def test_where_a_metric_sees_no_difference_the_p_value_is_1():
     references, good, bad = _systems()
     systems = {"good": good, "blanks": [f"{line} " for line in good], "bad": bad}
     _, blanks, other = compare_systems(systems, references, samples=50)
-    p_values = {name: found.p_value for name, found in blanks.others.items()}
-    assert blanks.p_value == p_values["TER"] == p_values["chrF2"] == 1.0
-    assert other.p_value < 0.05
+    assert {found.p_value for found in blanks.metrics.values()} == {1.0}
+    assert other.metrics["BLEU"].p_value < 0.05
     _, wrong = compare_systems({"a": ["x", "y"], "b": ["z z z", "z"]}, ["a b", "c d"], samples=50)
-    assert wrong.bleu == 0.0 and wrong.p_value == 1.0
+    assert wrong.bleu == 0.0 and wrong.metrics["BLEU"].p_value == 1.0
 
 
 def test_comparison_equals_that_of_the_command_line(tmp_path, monkeypatch):
@@ -318,12 +319,12 @@ def test_comparison_equals_that_of_the_command_line(tmp_path, monkeypatch):
     options = ["-m", "bleu", "--tokenize", "none", "--force", "--paired-bs"]
     printed = _run_sacrebleu(tmp_path, references, systems, *options, "--paired-bs-n", "100")
     for record, row in zip(records, printed, strict=True):
-        bleu = row["BLEU"]
-        assert record.bleu == pytest.approx(bleu["score"], abs=1e-4)
-        assert record.mean == pytest.approx(bleu["mean"], abs=1e-4)
-        assert record.confidence_interval == pytest.approx(bleu["ci"], abs=1e-4)
-        assert record.p_value == pytest.approx(bleu["p_value"], abs=1e-4)
-        assert record.signature == (
+        bleu, found = row["BLEU"], record.metrics["BLEU"]
+        assert found.score == record.bleu == pytest.approx(bleu["score"], abs=1e-4)
+        assert found.mean == pytest.approx(bleu["mean"], abs=1e-4)
+        assert found.confidence_interval == pytest.approx(bleu["ci"], abs=1e-4)
+        assert found.p_value == pytest.approx(bleu["p_value"], abs=1e-4)
+        assert found.signature == (
             f"nrefs:1|bs:100|seed:7|case:mixed|eff:no|tok:none|smooth:exp|version:{VERSION}"
         )
 
@@ -332,9 +333,9 @@ def test_systems_are_compared_by_chrf_and_ter_too():
     references, good, bad = _systems()
     baseline, better = compare_systems({"bad": bad, "good": good}, references, samples=100)
     expected = score_hypotheses(good, references, full=True)
-    chrf, ter = (better.others[name] for name in ("chrF2", "TER"))
+    chrf, ter = (better.metrics[name] for name in ("chrF2", "TER"))
     assert (chrf.score, ter.score) == pytest.approx((expected.chrf, expected.ter))
-    assert ter.score < baseline.others["TER"].score and chrf.p_value == ter.p_value == 1 / 101
+    assert ter.score < baseline.metrics["TER"].score and chrf.p_value == ter.p_value == 1 / 101
     assert "bs:100" in ter.signature and "nc:6" in chrf.signature
 
 
@@ -344,7 +345,7 @@ def test_the_seed_decides_the_resampling_and_the_environment_is_restored(monkeyp
     monkeypatch.setenv("SACREBLEU_SEED", "3")
     first = compare_systems(systems, references, samples=50, seed=1)
     assert compare_systems(systems, references, samples=50, seed=1) == first
-    assert compare_systems(systems, references, samples=50, seed=2)[1].mean != first[1].mean
+    assert compare_systems(systems, references, samples=50, seed=2)[1].metrics != first[1].metrics
     assert os.environ["SACREBLEU_SEED"] == "3"
 
 

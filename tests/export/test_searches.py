@@ -116,8 +116,8 @@ def test_samples_and_searches_have_the_models_least_length(exported, monkeypatch
 def test_searches_look_as_far_ahead_as_the_model(exported, monkeypatch):
     found = []
 
-    def searched(*_, lookahead, **__):
-        found.append(lookahead)
+    def searched(step, state, max_lengths, decoding, **_):
+        found.append(decoding.lookahead)
         raise ValueError("enough")
 
     monkeypatch.setattr("dtmt_tf.translator.searches.beam_search", searched)

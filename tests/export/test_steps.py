@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import TrainingConfig
+from dtmt_tf.config import DecodingConfig, TrainingConfig
 from dtmt_tf.decoding import Sampling, normalised, sample
 from dtmt_tf.export.steps import Steps
 from dtmt_tf.export.stored import StoredWeights
@@ -39,7 +39,7 @@ def test_samples_over_the_parts_have_the_models_probabilities():
     lengths = tf.constant([7, 4])
     graph = tf.function(
         lambda: sample(normalised(steps.step), steps.encode(SOURCE), lengths, seeds, Sampling(),
-                       alpha=0.0, eos_id=1)
+                       DecodingConfig())
     )  # fmt: skip
     found = graph()
     assert found.lengths.numpy().max() > 3

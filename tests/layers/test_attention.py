@@ -13,8 +13,8 @@ MASK = np.arange(6) < np.array(LENGTHS)[:, None]
 
 
 def make_attention(rng, heads=2, units=4, output_dim=8):
-    attention = MultiHeadAdditiveAttention(heads, units, output_dim, initializer="zeros")
-    attention.build((None, None, units), 2 * units)
+    attention = MultiHeadAdditiveAttention(heads, units, 2 * units, output_dim, initializer="zeros")
+    attention.build((None, None, units))
     attention.built = True
     return randomise(attention, rng, scale=1.0)
 
@@ -120,8 +120,8 @@ def test_parameter_count_by_formula(rng):
 
 def test_heads_must_divide_the_units():
     with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
-        MultiHeadAdditiveAttention(2, 5, 8, initializer="zeros")
+        MultiHeadAdditiveAttention(2, 5, 8, 8, initializer="zeros")
     with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
-        MultiHeadAdditiveAttention(2, 6, 8, initializer="zeros").build((None, 6), 5)
+        MultiHeadAdditiveAttention(2, 6, 5, 8, initializer="zeros")
     with pytest.raises(ValueError, match="divisible by `num_heads`. Received: 5 and 2"):
         MultiHeadDotAttention(2, 5, initializer="zeros")

@@ -21,9 +21,8 @@ MASK = np.arange(5) < np.array([4, 5, 1])[:, None]
 def make_decoder(rng, kind="lgru", query_depth=1, depth=1, output_dim=8, **options):
     cell = TransitionDecoderCell(
         make_module(kind, query_depth, UNITS, **options),
-        MultiHeadAdditiveAttention(HEADS, UNITS, output_dim, initializer="zeros"),
+        MultiHeadAdditiveAttention(HEADS, UNITS, 2 * UNITS, output_dim, initializer="zeros"),
         make_module(kind, depth, UNITS, **options),
-        2 * UNITS,
     )
     cell.build((None, INPUTS))
     cell.built = True
@@ -101,7 +100,7 @@ def test_both_transitions_have_masks_of_their_own(rng):
     masks = np.asarray(cell.masks(y, SeedStream((3, 4))))
     assert masks.shape == (3, 5 * UNITS)
     memory = cell.attention.precompute(annotations, MASK)
-    output, _ = cell.update(cell.project(y), masks, [s, *memory])
+    output, *_ = cell.evaluate(cell.project(y), masks, [s, *memory])
 
     weights = decoder_weights(cell)
     parts = np.split(masks, 5, axis=-1)

@@ -67,7 +67,7 @@ def test_search_predicts_what_teacher_forcing_does(members):
 def test_a_beam_follows_every_members_state(members):
     decoding = DecodingConfig(beam_size=3, extra_length=3)
     united = Ensemble(members)
-    found = make_search(united.encode, united.decode_step, decoding, 1)(SOURCE, None, 3)
+    found = make_search(united.encode, united.decode_step, decoding)(SOURCE, None, 3)
     assert np.count_nonzero(found.lengths) >= 4
     for beam in range(3):
         ids = found.ids[:, beam]
@@ -83,7 +83,7 @@ def test_a_model_twice_is_that_model(members):
     decoding = DecodingConfig(beam_size=2, extra_length=3)
     united = Ensemble([members[1], members[1]])
     one, two = (
-        make_search(model.encode, model.decode_step, decoding, 1)(SOURCE, None, 2)
+        make_search(model.encode, model.decode_step, decoding)(SOURCE, None, 2)
         for model in (members[1], united)
     )
     assert np.array_equal(one.ids, two.ids)

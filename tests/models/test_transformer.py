@@ -14,6 +14,7 @@ from dtmt_tf.experiment import from_dict, resolve, to_dict
 from dtmt_tf.models import MODELS, TransformerConfig
 from dtmt_tf.training import TrainingStep
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, stored
+from tests.decoding.automaton import settings
 from tests.models.contract import (
     REAL,
     SOURCE,
@@ -209,9 +210,7 @@ def test_beam_search_finds_what_the_reference_finds(model, in_graph):
             ),
             model.encode(source),
             tf.fill([tf.shape(source)[0]], 6),
-            beam_size=3,
-            alpha=0.6,
-            eos_id=1,
+            settings(3, 0.6),
         )
 
     if in_graph:

@@ -12,7 +12,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve, with_overrides
 from dtmt_tf.models import MODELS
 from dtmt_tf.planning import measuring, processes, random_ids, rough
-from dtmt_tf.planning.dry_run import Described, described, dry_run
+from dtmt_tf.planning.dry_run import Described, described
 from dtmt_tf.planning.measuring import Measured, Measurement
 from dtmt_tf.tasks import TASKS
 
@@ -83,14 +83,14 @@ def test_three_updates_of_each_length_read_a_whole_batch_in_pieces_on_one_of_two
 
 
 def test_a_deep_recurrent_model_is_planned_like_any_other():
-    text = dry_run(experiment("rnn_bideep2x2"))
+    text = described(experiment("rnn_bideep2x2"), 1).text
     assert "wmt14_ende, rnn_bideep2x2" in text and "attention, all steps" in text
 
 
 def test_the_last_lines_of_memory_are_the_largest_tensors_of_the_worst_bucket():
     """16 sentences of 4,096: 3 attentions of 2 heads, logits and gradients of 4,096 sub-words."""
     sizes = ["data.max_length=4096", "data.max_tokens_per_batch=65536"]
-    text = dry_run(experiment("transformer_tiny", *sizes, "data.source_vocab_size=4096"))
+    text = described(experiment("transformer_tiny", *sizes, "data.source_vocab_size=4096"), 1).text
     memory = text.partition("memory of each replica")[2].partition("\n\n")[0].splitlines()
     (number,) = re.findall(r"the last (\d+):", memory.pop())
     last = [re.split(r" {2,}", line.strip()) for line in memory[-int(number) :]]
@@ -147,11 +147,11 @@ def test_less_than_an_hour_is_told_in_minutes():
 
 @pytest.mark.usefixtures("told")
 def test_operations_without_a_count_are_six_for_each_weight(monkeypatch):
-    counted = described(experiment())
+    counted = described(experiment(), 1)
     measured = measuring.measure(experiment(), 1).updates[-1]
     assert counted.counted and counted.operations == measured.operations
     monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
-    other = described(experiment())
+    other = described(experiment(), 1)
     total = int(re.search(r"total +([\d,]+)", other.text)[1].replace(",", ""))
     assert other.operations == 6 * total and not other.counted
 
@@ -186,7 +186,7 @@ def test_a_batch_of_sentences_is_planned_by_sentences(told):
     # 300,000 updates of 8 batches of 3 sentences of 24 words are 172,800,000
     assert "updates of 8 x 3 sentences, 24 target words in each: 1.73e+08 words" in text
     assert "    48.0 hours" in text  # 1,000 words a second
-    assert "a batch of 3 sentences, each replica" in dry_run(sentences)
+    assert "a batch of 3 sentences, each replica" in described(sentences, 1).text
 
 
 @pytest.mark.parametrize(("pieces", "words"), [(1, "1.42e+07"), (4, "5.70e+07")])
@@ -201,7 +201,7 @@ def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces
         alone, _ = with_overrides(recipe, {}, ["training.accumulation_steps=1"])
         measurement = Measurement([Measured(53, 24, 1.0, None)], 1, 1.0)
         assert measuring.report(alone, measurement, None, pieces) == text
-        assert f"meant to read {pieces}, devices x A" in dry_run(alone, pieces)
+        assert f"meant to read {pieces}, devices x A" in described(alone, pieces).text
 
 
 class Pool:

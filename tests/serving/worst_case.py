@@ -135,7 +135,11 @@ def requests(lines: Lines, limits: dict) -> list[tuple[str, str, dict]]:
             (f"{wholes} lines of one whole part", signature, {"text": [full] * wholes}),
             (f"1 line of {parts} parts", signature, {"text": [long]}),
             (f"{many} lines of one sub-word", signature, {"text": [short] * many}),
-            (f"{len(mixed)} lines, whole parts and sub-words", signature, {"text": mixed}),
+            (
+                f"{len(mixed)} lines, as many whole parts as fit",
+                signature,
+                {"text": mixed},
+            ),
         ]
     longest = lines.of(scored - 1)
     pairs = (

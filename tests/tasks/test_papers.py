@@ -6,7 +6,7 @@ from dtmt_tf.config import DataConfig, TrainingConfig
 from dtmt_tf.data.own_files import named_files
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS, DeepRNNConfig
-from dtmt_tf.planning.dry_run import dry_run
+from dtmt_tf.planning.dry_run import described
 from dtmt_tf.tasks import TASKS, own_task
 from dtmt_tf.training import make_schedule
 
@@ -135,7 +135,7 @@ def test_nist_reads_the_users_files_and_scores_them_without_case():
 def test_nist_has_the_papers_parameter_count():
     task = TASKS["nist_zhen"]
     experiment, _ = resolve(task, task.model, MODELS[task.model])
-    assert "208,351,005" in dry_run(experiment)
+    assert "208,351,005" in described(experiment, 1).text
 
 
 def test_the_defaults_are_the_papers_english_german():

@@ -13,7 +13,7 @@ from dtmt_tf.data.own_files import find_file, named_files
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
-from dtmt_tf.planning.dry_run import dry_run
+from dtmt_tf.planning.dry_run import described
 from dtmt_tf.tasks import TASKS
 
 DATA_DIR = os.environ.get("DTMT_DATA_DIR")
@@ -52,7 +52,7 @@ def test_a_task_resolves_to_a_model_that_can_be_built(name, monkeypatch):
         lambda *given: BUILT.get(model) or BUILT.setdefault(model, build(*given)),
     )
     assert experiment.data == task.data and f"task {name}" in origins.values()
-    lines = dry_run(experiment).splitlines()
+    lines = described(experiment, 1).text.splitlines()
     assert lines[0].startswith(f"{name}, {task.model}, ")
     assert [line for line in lines if len(line) > 60] == []
 
@@ -67,7 +67,7 @@ def test_one_table_for_two_vocabularies_is_refused_before_any_work():
 
 def test_memory_is_told_for_both_passes_and_the_moving_average():
     def gib(*settings):
-        text = dry_run(resolve(task, task.model, MODELS[task.model], settings)[0])
+        text = described(resolve(task, task.model, MODELS[task.model], settings)[0], 1).text
         return {name: float(number) for name, number in re.findall(r"  (.+?) +(\S+) GiB", text)}
 
     task = TASKS["multi30k_ende"]

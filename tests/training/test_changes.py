@@ -69,5 +69,5 @@ def test_what_cuts_text_into_sub_words_never_changes(tmp_path):
     assert {*cut} < names and {name for name in names if "vocab_size" in name} < {*cut}
     for name in cut:
         with pytest.raises(UserError, match=f"data.{name} cannot change .*its sub-words are made"):
-            changes.refuse_fixed([f"data.{name}: a -> b"])
-    changes.refuse_fixed(["data.max_length: 5 -> 6", "training.seed: 1 -> 2"])
+            changes.refuse_fixed({f"data.{name}": "a -> b"})
+    changes.refuse_fixed({"data.max_length": "5 -> 6", "training.seed": "1 -> 2"})
