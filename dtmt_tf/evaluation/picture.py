@@ -1,8 +1,9 @@
-"""Pictures as files, in the format that their name asks for."""
+"""Pictures: their files, in the format that their name asks for, and their error bars."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,3 +27,14 @@ def save(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:])
     write_atomically(path, buffer.getvalue())
+
+
+def error_bars(
+    values: Sequence[float], intervals: Sequence[tuple[float, float]]
+) -> tuple[list[float], list[float]]:
+    """Returns how far below and above its value each interval ends, as `Axes.errorbar` wants it."""
+    ends = list(zip(values, intervals, strict=True))
+    return (
+        [max(value - low, 0) for value, (low, _) in ends],
+        [max(high - value, 0) for value, (_, high) in ends],
+    )

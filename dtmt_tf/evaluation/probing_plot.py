@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf.evaluation.picture import save
+from dtmt_tf.evaluation.picture import error_bars, save
 from dtmt_tf.evaluation.probing import Probed
 
 if TYPE_CHECKING:
@@ -43,10 +43,8 @@ def draw_on(figure: Figure, systems: Mapping[str, Mapping[str, Probed]], columns
     for k, (name, found) in enumerate(systems.items()):
         places = [t + SPREAD * ((k + 0.5) / len(systems) - 0.5) for t in range(len(tasks))]
         values = [found[task].accuracy.percent for task in tasks]
-        ends = [found[task].accuracy.interval for task in tasks]
-        below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
-        above = [high - value for value, (_, high) in zip(values, ends, strict=True)]
-        bars = axes.errorbar(places, values, [below, above], fmt="o", ms=4, elinewidth=1,
+        ends = error_bars(values, [found[task].accuracy.interval for task in tasks])
+        bars = axes.errorbar(places, values, ends, fmt="o", ms=4, elinewidth=1,
                              capsize=2, label=name)  # fmt: skip
         controls = [(place, found[task].control) for place, task in zip(places, tasks, strict=True)]
         known = [(place, control.percent) for place, control in controls if control is not None]

@@ -26,6 +26,7 @@ from dtmt_tf.evaluation.page import (
     table,
     whole,
 )
+from dtmt_tf.evaluation.picture import error_bars
 from dtmt_tf.evaluation.scores import SAMPLES, SEED
 from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
 from dtmt_tf.languages import has_blanks
@@ -167,13 +168,10 @@ def lengths(split: SplitFacts) -> Figure:
     (axes,) = subplots(drawn, 1)
     bins = length_bins(split.sources, split.source_language)
     values = [bleu_of(counts[rows]) for _, rows in bins]
-    ends = [bleu_interval([counts[rows]]) for _, rows in bins]
-    below = [max(value - low, 0) for value, (low, _) in zip(values, ends, strict=True)]
-    above = [max(high - value, 0) for value, (_, high) in zip(values, ends, strict=True)]
     axes.errorbar(
         range(len(bins)),
         values,
-        [below, above],
+        error_bars(values, [bleu_interval([counts[rows]]) for _, rows in bins]),
         marker="o",
         ms=4,
         lw=1.4,
