@@ -74,6 +74,7 @@ ALLOWED = {
         *("machine", "refusals", "server", "terminal"),
     },
     "cli": {"caller", "commands", "errors"},
+    "__main__": {"cli"},
 }
 # Rooms that know no framework but Keras: no tensorflow, no numpy.
 KERAS_ALONE = {"cells", "layers", "models"}

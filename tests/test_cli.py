@@ -171,3 +171,9 @@ def test_help_imports_neither_tensorflow_nor_what_it_needs():
         "import sys, pipelines.papers.reproduce; print(*{'tensorflow', 'keras'} & {*sys.modules})"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT).strip() == b""
+
+
+def test_the_package_runs_as_the_command():
+    words = [sys.executable, "-m", "dtmt_tf", "help"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == cli.overview() + "\n"

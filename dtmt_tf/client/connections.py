@@ -33,6 +33,7 @@ _HTTP_CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 _OF_LARGE_MESSAGES = "larger than max"  # gRPC's words, with a code that it shares with others
+MOST_PORT = 65535
 _URLS = ("http://", "https://")
 _STATUS_SECONDS = 5.0  # for which an answer is awaited that none needs
 _MOST_TEXT = 500  # characters of a server's own words
@@ -86,12 +87,19 @@ class GrpcConnection:
         timeout_seconds: How long a request may take.
 
     Raises:
-        UserError: If the address is a URL, or the stubs are not installed.
+        UserError: If the address is a URL or has no port, or the stubs are not installed.
     """
 
     def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
         if address.startswith(_URLS):
             raise UserError(f"--grpc takes host:port; a URL goes to --rest. Received: {address}.")
+        port = address.rpartition(":")[2]
+        is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= MOST_PORT
+        if not (is_port or address.startswith("unix:")):
+            raise UserError(
+                f"--grpc takes host:port, such as localhost:8500, with a port from 1 to "
+                f"{MOST_PORT}. Received: {address}."
+            )
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC starts
         try:
             with quiet_stderr():  # the stubs import TensorFlow
@@ -164,7 +172,7 @@ class RestConnection:
         timeout_seconds: How long a request may take.
 
     Raises:
-        UserError: If the address is no URL.
+        UserError: If the address is no URL, or names a model.
     """
 
     def __init__(self, address: str, model: str, signature: str, timeout_seconds: float) -> None:
@@ -172,6 +180,11 @@ class RestConnection:
 
         if not address.startswith(_URLS):
             raise UserError(f"--rest takes a URL, http://host:port. Received: {address}.")
+        if "/v1/models" in address:
+            raise UserError(
+                "--rest takes the server's address alone: --model names the model. Received: "
+                f"{address}. Leave out what begins with /v1/models."
+            )
         self._requests = requests
         self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
         self._address, self._timeout = address, timeout_seconds

@@ -73,6 +73,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     common.check_range(args, "upsample", 1, MOST_TIMES)
     if args.top_k is not None and not args.sample:
         parser.error("--top-k goes with --sample")
+    lines.check_tag(args.tag)
     if "," in args.tag or args.tag.startswith("-"):
         raise UserError(
             "--tag should hold no comma, which divides data.reserved_symbols, and begin with no "

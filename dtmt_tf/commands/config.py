@@ -63,7 +63,8 @@ def settings_of(place: Path) -> dict[str, Any]:
 
     path = place / "train" / "experiment.json" if place.is_dir() else place
     if not path.exists():
-        raise UserError(f"{place} is neither a run nor a file of settings.")
+        what = "is neither a run nor a file of settings" if place.exists() else "was not found"
+        raise UserError(f"{place} {what}.")
     if path.suffix != ".json":
         file = read_settings_file(path, SECTIONS)
         named = argparse.Namespace(task=None, model=None, set=[], config=file)

@@ -29,7 +29,12 @@ logger = logging.getLogger(__name__)
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Adds the file that is read and the file that is written to a parser."""
-    parser.add_argument("input", nargs="?", type=Path, help="a text file (default: standard input)")
+    parser.add_argument(
+        "input",
+        nargs="?",
+        type=lambda text: None if text == "-" else Path(text),
+        help="a text file; -, or none, is standard input",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -57,8 +62,8 @@ def check_files(args: argparse.Namespace, *others: Path | None) -> None:
             f"-o {args.output}: lines are written unpacked. Name {args.output.with_suffix('')}, or "
             "leave -o out and pipe them through gzip or xz."
         )
-    if args.output and args.output.is_file() and is_kept(args.output):
-        raise UserError(f"-o would write over {args.output}, a file of a run. Name another.")
+    if args.output:
+        check_place("-o", args.output)
     for path in (args.input, *others):
         if path and args.output and same_file(path, args.output):
             what = "the input" if path is args.input else "read, too"
@@ -82,8 +87,7 @@ def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> N
         for other in read:
             if same_file(other, path):
                 raise UserError(f"{option} would write over {other}.")
-        if path.is_file() and is_kept(path):
-            raise UserError(f"{option} would write over {path}, a file of a run. Name another.")
+        check_place(option, path)
         for earlier, other in options[:k]:
             if same_file(other, path):
                 raise UserError(f"{earlier} and {option} both name {path}.")
@@ -95,13 +99,23 @@ def check_page(path: Path | None) -> None:
         raise UserError(f"{path}: a page's name ends in .html.")
 
 
-def is_kept(path: Path) -> bool:
-    """Whether a file lies in what a run or an exported version keeps for itself."""
-    return any(
-        (folder / "saved_model.pb").exists()
-        or (folder.name == "train" and (folder / "experiment.json").exists())
-        for folder in path.resolve().parents[:DEEPEST]
-    )
+def check_place(option: str, path: Path) -> None:
+    """Raises a UserError if a file would lie in an exported version, or replace one of a run."""
+    above = path.resolve().parents[:DEEPEST]
+    if version := next((each for each in above if (each / "saved_model.pb").exists()), None):
+        raise UserError(
+            f"{option}: {path} would lie in {version}, an exported version, which holds what its "
+            "manifest lists and nothing else. Name another place."
+        )
+    of_run = (each.name == "train" and (each / "experiment.json").exists() for each in above)
+    if path.is_file() and any(of_run):
+        raise UserError(f"{option} would write over {path}, a file of a run. Name another.")
+
+
+def check_tag(tag: str) -> None:
+    """Raises a UserError if what stands before each line would divide lines or columns."""
+    if not tag.isprintable():
+        raise UserError(f"--tag should hold no tab, line break or hidden character: {tag!r}.")
 
 
 def same_file(one: Path, other: Path) -> bool:

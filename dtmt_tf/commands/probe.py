@@ -105,10 +105,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
                 task, representations, classifier, control=not args.no_control
             )
             print(probing.table_row(task.name, found[task.name], tasks), flush=True)
-        systems[name] = found
+            systems[name] = found
+            if args.json:  # now: a later task may fail, or be stopped
+                write_json(args.json, {each: probing.plain(of) for each, of in systems.items()})
         print()
-    if args.json:
-        write_json(args.json, {name: probing.plain(found) for name, found in systems.items()})
     if args.plot:
         from dtmt_tf.evaluation import probing_plot
 

@@ -16,6 +16,7 @@ def read_glossary(path: Path) -> dict[str, str]:
 
     Raises:
         UserError: If a line is something else, or a term has two translations; with its number.
+            If there is no term.
     """
     terms: dict[str, str] = {}
     for number, line in enumerate(Lines(path), start=1):
@@ -29,6 +30,8 @@ def read_glossary(path: Path) -> dict[str, str]:
             )
         if terms.setdefault(source, target) != target:
             raise UserError(f"{path}:{number}: {source!r} has two translations.")
+    if not terms:
+        raise UserError(f"{path} has no term.")
     return terms
 
 

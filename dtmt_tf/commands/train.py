@@ -260,10 +260,10 @@ def finish(run: Run, start: float) -> None:
         direction = f"{data.source_language}-{data.target_language}".strip("-")
         print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
         print(format_scores(evaluate(run, part)))
+    print(f"\nWhat became of it: {report.write_report(run)}", flush=True)  # exported or refused
     version = publish(run)
-    page = report.write_report(run)
     minutes = (time.perf_counter() - start) / 60
-    print(f"\nExported to {version} ({minutes:.1f} minutes in all).\nWhat became of it: {page}\n")
+    print(f"Exported to {version} ({minutes:.1f} minutes in all).\n")
     split = next(iter(run.scored_splits), "train")
     named = run.data_dir if run.data_dir != common.named_data_dir() else None
     print(next_steps(run.folder, split, named))

@@ -39,6 +39,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")
     if args.prefix and (args.nbest or args.align):
         parser.error("--prefix goes with neither --nbest nor --align")
+    lines.check_tag(args.tag)
     if args.tag and (args.score or args.json):
         parser.error("--tag goes with neither --score nor --json")
     chosen = {name: value for name in DRAWN if (value := getattr(args, name)) is not None}

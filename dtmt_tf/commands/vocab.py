@@ -104,6 +104,8 @@ def facts(
     found: dict[str, Any] = {"size": subwords.size, "kinds": inspection.kinds(subwords)}
     if text is not None:
         usage = inspection.usage(subwords, text)
+        if not usage.total:
+            raise UserError("The text that was to be counted is empty. --text names other files.")
         order = usage.most_frequent()
         ordered = [(names[k], int(usage.counts[k])) for k in order]
         used = [pair for pair in ordered if pair[1]]

@@ -1,9 +1,10 @@
 """Which settings of a begun run can change, and when: `--allow-changes` asks for them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import UserError, hint
 from dtmt_tf.settings import listed
 
 NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
@@ -26,6 +27,20 @@ UNMOVED = "evaluation.exact_match", "decoding.batch_size"  # but for these
 def moves_scores(name: str) -> bool:
     """Whether a setting says how translations are searched or scored."""
     return name.startswith(SCORED_BY) and name not in UNMOVED
+
+
+def check_names(allowed: Sequence[str], *settings: Mapping[str, Any]) -> None:
+    """Raises a UserError if a change is allowed of what is in none of some settings."""
+    known = {
+        f"{section}.{name}"
+        for each in settings
+        for section, values in each.items()
+        if isinstance(values, Mapping)
+        for name in values
+    }
+    for name in allowed:
+        if name not in known:
+            raise UserError(f"--allow-changes: no setting is called {name!r}. {hint(name, known)}")
 
 
 def refuse_fixed(changes: Mapping[str, str]) -> None:

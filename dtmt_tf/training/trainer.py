@@ -20,7 +20,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.settings import differences, listed
 from dtmt_tf.terminal import OF_A_LOG, bar_columns
-from dtmt_tf.training.changes import ENDS, moves_scores, refuse_fixed, refuse_late
+from dtmt_tf.training.changes import ENDS, check_names, moves_scores, refuse_fixed, refuse_late
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
@@ -122,6 +122,7 @@ class Trainer:
         known = {"validation": self.validator.fingerprint} | saved["conditions"]
         known |= {"vocabulary": self.checkpoints.vocabulary}
         saved["conditions"] = {name: value for name, value in known.items() if value}
+        check_names(self.limits.allow_changes, saved, self.settings)
         changes = differences(saved, self.settings)
         refuse_fixed(changes)
         allowed = self.limits.allow_changes

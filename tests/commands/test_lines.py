@@ -104,7 +104,7 @@ def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling)
     lines.check_files(argparse.Namespace(input=None, output=Path("in")))
 
 
-@pytest.mark.parametrize("kept", ["train/experiment.json", "train/x/step.npz", "1/assets/a/b"])
+@pytest.mark.parametrize("kept", ["train/experiment.json", "train/x/step.npz"])
 def test_an_output_does_not_replace_what_a_run_or_an_export_keeps(tmp_path, kept):
     path = tmp_path / "task" / "run" / kept
     path.parent.mkdir(parents=True)
@@ -122,6 +122,26 @@ def test_an_output_does_not_replace_what_a_run_or_an_export_keeps(tmp_path, kept
     for other in tmp_path / "task" / "run" / "mine.json", path.with_name("new.json"):
         lines.check_outputs((), {"--json": other})
     assert path.read_text() in ("kept", "{}")
+    for name in "saved_model.pb", "new.txt", "assets/new/a":  # what its manifest does not list
+        of_version = tmp_path / "task" / "run" / "1" / name
+        with pytest.raises(UserError, match=f"--json: {of_version} would lie in .*/1, an exported"):
+            lines.check_outputs((), {"--json": of_version})
+        with pytest.raises(UserError, match=f"-o: {of_version} would lie in .*/1, an exported"):
+            lines.check_files(argparse.Namespace(input=None, output=of_version))
+
+
+@pytest.mark.parametrize("tag", ["a\tb", "a\nb", "a\x7f"], ids=repr)
+def test_a_tag_divides_neither_lines_nor_columns(tag):
+    lines.check_tag("<bt> ä")
+    with pytest.raises(UserError, match="--tag should hold no tab"):
+        lines.check_tag(tag)
+
+
+def test_a_dash_is_standard_input():
+    parser = argparse.ArgumentParser()
+    lines.add_files(parser)
+    assert parser.parse_args(["-"]).input is parser.parse_args([]).input is None
+    assert parser.parse_args(["in"]).input == Path("in")
 
 
 def test_outputs_lie_where_files_can_be_written(tmp_path, monkeypatch):

@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from dtmt_tf import runs
 from dtmt_tf.commands import train
 from dtmt_tf.config import TrainingConfig
+from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 
 
@@ -39,3 +41,15 @@ def test_a_given_setting_that_nothing_reads_is_told_of(caplog, model, name, told
     settings = SimpleNamespace(model=MODELS[model], training=TrainingConfig())
     train._tell_of_unread(settings, {name: "--set", "model.high_transition": "preset"})
     assert told in caplog.text and bool(told) == bool(caplog.text)
+
+
+def test_what_became_of_a_run_is_written_though_its_export_is_refused(capsys, monkeypatch):
+    def refuse(run):
+        raise UserError("Not published")
+
+    run = SimpleNamespace(experiment=SimpleNamespace(data=None), scored_splits=[])
+    monkeypatch.setattr(train.report, "write_report", lambda run: "report.html")
+    monkeypatch.setattr(runs, "publish", refuse)
+    with pytest.raises(UserError, match="Not published"):
+        train.finish(run, 0.0)
+    assert capsys.readouterr().out == "\nWhat became of it: report.html\n"

@@ -176,6 +176,7 @@ def test_questions_that_do_not_go_together_are_refused(run, options, capsys):
         ("a\t\n", "terms:1: a line of a glossary should be"),
         ("a\tb\tc\n", "terms:1: a line of a glossary should be"),
         ("a\tb\n\na\tc\n", "terms:3: 'a' has two translations"),
+        (" \n\n", "terms has no term"),
     ],
 )
 def test_a_line_that_is_no_term_is_named(tmp_path, text, message):

@@ -81,9 +81,12 @@ def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
     target.write_text("the house\n")
     with pytest.raises(UserError, match="has 3, the target 1"):
         vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
-    for path in (source, target):
-        path.write_text("\n")
+    for path, text in ((source, "a b c\n"), (target, "x y z\n")):  # each as probable as the others
+        path.write_text(text)
     with pytest.raises(UserError, match="no word of this text"):
+        vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
+    source.write_text("\n")
+    with pytest.raises(UserError, match="that was to be counted is empty"):
         vocab.command([str(run), "--text", str(source), str(target), "--dictionary", str(out)])
 
 

@@ -247,10 +247,13 @@ def test_impossible_numbers_are_told(run, arguments):
     ("arguments", "told"),
     [
         (["--grpc", "http://localhost:8500"], "--grpc takes host:port; a URL goes to --rest"),
+        (["--grpc", "localhost"], "a port from 1 to 65535. Received: localhost."),
+        (["--grpc", "localhost:99999"], "a port from 1 to 65535"),
         (["--rest", "localhost:8501"], "--rest takes a URL"),
+        (["--rest", "http://a:1/v1/models/m:predict"], "Leave out what begins with /v1/models"),
     ],
 )
-def test_an_address_of_the_other_kind_is_told(run, arguments, told):
+def test_an_address_that_can_not_be_one_is_told(run, arguments, told):
     with pytest.raises(UserError, match=told):
         run("a\n", *arguments)
 

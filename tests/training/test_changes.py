@@ -10,7 +10,7 @@ from dtmt_tf.training import Limits, changes
 from tests.training.toy_trainer import TRAINING, make_trainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
-LATE = ["training.seed", "training.max_steps", "training.keep_last", "decoding.beam_size"]
+LATE = ["training.seed", "training.max_steps", "training.keep_last"]
 
 
 def ended(folder, **settings):
@@ -21,7 +21,7 @@ def ended(folder, **settings):
 
     def again(beam=None, **changed):
         other = dataclasses.replace(training, **changed)
-        limits = Limits(allow_changes=LATE)
+        limits = Limits(allow_changes=[*LATE, *(["decoding.beam_size"] if beam else [])])
         trainer = make_trainer(folder, other, scores=lambda: {"bleu": 1.0}, limits=limits)
         if beam:
             trainer.settings["decoding"] = {"beam_size": beam}
@@ -61,6 +61,13 @@ def test_a_run_that_a_change_ends_may_end(tmp_path):
     limits = Limits(allow_changes=["training.max_steps"])
     trainer = make_trainer(tmp_path, shorter, limits=limits)
     assert trainer.restore() == 3 and trainer.finished()
+
+
+def test_a_name_that_no_setting_has_is_refused(tmp_path):
+    make_trainer(tmp_path, TRAINING).run()
+    limits = Limits(allow_changes=["training.seed", "training.max_step"])
+    with pytest.raises(UserError, match=r"'training.max_step'. Did you mean 'training.max_steps'"):
+        make_trainer(tmp_path, TRAINING, limits=limits).restore()
 
 
 def test_what_cuts_text_into_sub_words_never_changes(tmp_path):
