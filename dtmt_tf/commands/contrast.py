@@ -139,11 +139,12 @@ def _check(args: argparse.Namespace) -> None:
 
         check_format(args.plot)
     lines.check_different("The set", args.sets)
-    lines.check_different("--saved-model", args.saved_model or [])
     from dtmt_tf.translator.places import find_model
 
-    for folder in args.saved_model or []:  # all are there before the first is scored
-        find_model(folder)
+    folders = args.saved_model or []
+    # all are there before the first is scored, and are different ones
+    lines.check_different("--saved-model", [find_model(folder) for folder in folders])
+    for folder in folders:
         common.refuse_beside(str(folder), args)
     read = [*args.sets, *(args.text or ())]
     lines.check_outputs(read, {f"--{each}": getattr(args, each) for each in OUTPUTS})

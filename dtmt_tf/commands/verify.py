@@ -24,13 +24,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.errors import UserError
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
-    from dtmt_tf.translator.places import live_versions
+    from dtmt_tf.translator.places import MODEL, latest_version, live_versions
 
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Name a run's, or that of an export in it.")
     versions = [folder] if (folder / MANIFEST).exists() else live_versions(folder)
-    if not versions:
-        read_manifest(folder)  # tells that there is none
+    if not versions:  # tells that there is none
+        (read_manifest if (folder / MODEL).exists() else latest_version)(folder)
     bad = False
     for version in versions:
         try:

@@ -46,6 +46,8 @@ def latest_version(folder: Path) -> Path:
             if begun
             else "To make one, run dtmt export with the folder of a trained run."
         )
+        if refused := sorted(folder.glob("refused-*")):
+            how = f"{refused[-1].name} there was refused; dtmt export --force publishes it. {how}"
         near = listed(str(folder), map(str, models_near(folder)))
         raise UserError(f"{folder} holds no exported model. {how}{near}")
     return versions[-1]

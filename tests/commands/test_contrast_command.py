@@ -144,6 +144,9 @@ def test_a_runs_folder_stands_for_its_newest_version(models, sets, tmp_path, cap
     of_run = capsys.readouterr().out
     command([str(sets[0]), "--saved-model", str(models / "good")])
     assert of_run == capsys.readouterr().out.replace(str(models / "good"), str(tmp_path / "run"))
+    same = str(tmp_path / "run"), "--saved-model", str(tmp_path / "run" / "2")
+    with pytest.raises(UserError, match="run/2 is named twice"):
+        command([str(sets[0]), "--saved-model", *same])
 
 
 def test_all_models_are_asked_before_the_first_is_scored(models, sets, tmp_path, capsys):

@@ -55,6 +55,12 @@ def test_a_version_without_a_sound_manifest_does_not_hide_the_others(run, capsys
 
 
 def test_a_folder_without_versions_is_told(tmp_path):
-    for folder, told in ((tmp_path, "has no manifest.json"), (tmp_path / "absent", "no folder")):
+    for folder, told in ((tmp_path, "holds no exported model"), (tmp_path / "absent", "no folder")):
         with pytest.raises(UserError, match=told):
             command([str(folder)])
+    (tmp_path / "refused-1").mkdir()
+    with pytest.raises(UserError, match="refused-1 there was refused; dtmt export --force publ"):
+        command([str(tmp_path)])
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(UserError, match="has no manifest.json"):
+        command([str(tmp_path)])
