@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +111,8 @@ def add_run(parser: Parser) -> None:
         nargs="?",
         type=Path,
         metavar="RUN",
-        help="a run's folder (default: that of --task and --name)",
+        help="a run's folder, or its name where no other task has it (default: that of --task and "
+        "--name)",
     )
 
 
@@ -184,7 +186,7 @@ def run_folder(args: argparse.Namespace) -> Path:
     """
     if folder := getattr(args, "run", None):
         refuse_beside(str(folder), args)
-        return Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
+        return named_run(folder, args)
     for text in getattr(args, "set", ()) if hasattr(args, "run") else ():
         if "=" not in text and Path(text).is_dir():
             raise UserError(f"--set {text}: a run's folder comes before --set.")
@@ -194,6 +196,22 @@ def run_folder(args: argparse.Namespace) -> Path:
             raise UserError(f"--{option} takes a name alone. Give the folder without it: {text}")
     task, model = task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
+
+
+def named_run(place: Path, args: argparse.Namespace) -> Path:
+    """Returns the folder of a run: a path, or a name below `--output-dir`, with its task or alone.
+
+    Raises:
+        UserError: If several tasks have a run of that name.
+    """
+    if place.exists():
+        return place if place.name not in ("", "..") else place.resolve()
+    below = [args.output_dir / place, *args.output_dir.glob(f"*/{glob.escape(str(place))}")]
+    found = sorted(each for each in below if each.is_dir())
+    if len(found) > 1:
+        raise UserError(f"{place} may be {' or '.join(map(str, found))}. Name one of them.")
+    beside = args.output_dir / task_and_model(args)[0].name / place  # whose neighbours are told
+    return next(iter(found), place if os.sep in str(place) else beside)
 
 
 def open_run(args: argparse.Namespace, overrides: Sequence[str] = ()) -> Run:

@@ -139,7 +139,9 @@ def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationMod
     from dtmt_tf.runs import Run, best_model
 
     place = common.places(args)
-    runs = [Run.open(folder, *place) for folder in args.run or ()] or [common.open_run(args)]
+    runs = [Run.open(common.named_run(each, args), *place) for each in args.run or ()] or [
+        common.open_run(args)
+    ]
     for run in runs:
         run.check_trained()
     for run in runs:

@@ -115,7 +115,8 @@ def _folders(args: argparse.Namespace) -> dict[str, Path]:
             raise UserError(f"{args.output_dir} holds no exported run. dtmt export makes one.")
         args.runs = sorted(map(str, found))
     named = [None if Path(run).is_dir() else NAMED.fullmatch(run) for run in args.runs]
-    places = [Path(name[2] if name else run) for run, name in zip(args.runs, named, strict=True)]
+    texts = [name[2] if name else run for run, name in zip(args.runs, named, strict=True)]
+    places = [common.named_run(Path(text), args) for text in texts]
     places = places or [common.run_folder(args)]
     names = [
         name[1] if name else default

@@ -71,3 +71,23 @@ def test_a_run_of_another_model_than_was_asked_for_is_refused(tmp_path):
     assert common.open_run(parser.parse_args([*given, "--model", model])).folder == run.folder
     with pytest.raises(UserError, match=f"older is a run of --model {model}, not of dtmt1"):
         common.open_run(parser.parse_args([*given, "--model", "dtmt1"]))
+
+
+def test_a_run_is_named_by_its_folder_or_where_it_is_one_of_a_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parser = common.run_parser("", "")
+    common.add_run(parser)
+
+    def folder(name):
+        return common.run_folder(parser.parse_args([name, "--output-dir", "models"]))
+
+    for name in ("custom/a", "custom/b", "cldr_ende/b", "cldr_ende/c"):
+        Path("models", name, "train").mkdir(parents=True)
+    assert folder("models/custom/b") == Path("models/custom/b")
+    assert folder("a") == folder("custom/a") == Path("models/custom/a")
+    with pytest.raises(UserError, match="b may be models/cldr_ende/b or models/custom/b. Name one"):
+        folder("b")
+    assert folder("d") == Path("models/cldr_ende/d")  # of the default task: its runs are told
+    assert folder("x/d") == Path("x/d")
+    Path("a").mkdir()
+    assert folder("a") == Path("a")
