@@ -199,12 +199,13 @@ def test_options_of_samples_need_samples(run, capsys):
         run("--sample", "--temperature", "0")
 
 
-def test_other_questions_do_not_go_on_with_the_lines_of_one(run, tmp_path):
+@pytest.mark.parametrize("other", ["--scores", "--glossary terms", "--sample", "--tag x", ""])
+def test_lines_of_another_question_or_model_are_put_aside(run, tmp_path, monkeypatch, other):
     with pytest.raises(UserError, match="refused"):
         run("-o", "out", source=b"a\nb\nbad\n")
-    assert (tmp_path / "out.partial").read_text() == "A\nB\n"
-    run("--nbest", "1", "--scores", "-o", "out", source=b"a\nb\nc\n")
-    assert (tmp_path / "out").read_text() == "A\t-1.0000\nB\t-1.0000\nC\t-1.0000\n"
+    if not other:
+        monkeypatch.setattr(translate, "digest", lambda folder: "another")
+    run(*other.split(), "-o", "out", source=b"a\nb\nc\n")
     assert (tmp_path / "out.partial.old").read_text() == "A\nB\n"
 
 

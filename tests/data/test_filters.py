@@ -182,6 +182,7 @@ def test_a_pair_counts_for_the_first_filter_that_drops_it(load):
 def test_a_corpus_is_another_one_only_if_something_is_dropped(load):
     plain = load().fingerprint
     assert load("length_ratio", max_length_ratio=50).fingerprint == plain
+    assert load("length_ratio").dropped == {"length_ratio": 1}  # not what was noted for 50
     assert len({plain, load("script").fingerprint, load("identical").fingerprint}) == 3
     assert load("identical", "script").fingerprint == load("script", "identical").fingerprint
 

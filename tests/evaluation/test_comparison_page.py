@@ -59,3 +59,9 @@ def test_words_that_the_other_has_not_are_marked():
     assert marked("", "a") == ""
     assert marked("我喜欢黑色的猫", "我喜欢白色的猫") == "我喜欢<mark>黑</mark>色的猫"
     assert marked("x <y>", "") == "<mark>x &lt;y&gt;</mark>"
+
+
+def test_sentences_are_compared_without_case_where_that_is_asked_for():
+    texts = [["A B C D E"]], [["a b c d e"]]
+    assert sentence_scores(Compared([], *texts, lowercase=True), 0) == 100
+    assert sentence_scores(Compared([], *texts), 0) < 100

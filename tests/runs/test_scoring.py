@@ -153,7 +153,7 @@ def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
     assert caplog.text.count("Training sub-words") == 3
 
 
-def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(corpus, monkeypatch):
+def test_an_evaluation_that_was_stopped_goes_on_unless_it_is_another(corpus, monkeypatch):
     for side in ("en", "de"):
         (corpus / f"final.{side}").write_text("".join(f"word {k}\n" for k in range(12)))
     run = run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "decoding.batch_size=2")
@@ -165,14 +165,14 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
         asked.extend(text.decode() for text in texts.numpy())
         if stop and "word 9" in asked:
             raise KeyboardInterrupt
-        return texts, tf.zeros(len(texts))
+        return texts
 
     monkeypatch.setattr(scoring, "TOGETHER", 2)
     monkeypatch.setattr(scoring, "best_model", lambda run: (model, [7]))
     answers = SimpleNamespace(model=model, unknown=None)
     monkeypatch.setattr(scoring, "endpoints", lambda run, model: answers)
     monkeypatch.setattr(scoring, "_translating", lambda answers: translate)
-    newest = SimpleNamespace(step=7, seconds=1.0, tokens=3)
+    newest = SimpleNamespace(step=7, seconds=90.0, tokens=3)
     monkeypatch.setattr(Run, "newest", lambda self: newest)
     stop = True
     with pytest.raises(KeyboardInterrupt):
@@ -196,6 +196,14 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_the_weights_are_others(co
     after = scores["test"]
     assert [*scores] == ["other", "test"]  # what is scored last stands last
     assert before["weights_sha256"] != after["weights_sha256"] == made_of(answers)["weights_sha256"]
+    assert after["training"]["minutes_in_updates"] == 1.5
+    stop = True
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, "test")
+    asked.clear()
+    stop = False
+    evaluate(run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "decoding.beam_size=9"), "test")
+    assert len(asked) == 12  # nothing of another search is taken over
 
 
 def test_a_tokenizer_that_fails_is_told_before_anything_is_translated(corpus, monkeypatch):
@@ -246,3 +254,15 @@ def test_samples_that_can_not_be_read_are_chosen_anew(damage, corpus, caplog):
     caplog.clear()
     assert publishing._samples(run) == run.samples()
     assert not caplog.text
+
+
+def test_an_export_has_the_limits_and_types_of_its_settings(corpus, monkeypatch):
+    given = []
+    monkeypatch.setattr(Run, "check_trained", lambda run: None)
+    for name, answer in (("note_subwords", None), ("best_model", (None, [1])), ("_samples", [])):
+        monkeypatch.setattr(publishing, name, lambda run, answer=answer: answer)
+    monkeypatch.setattr(publishing, "release", lambda *_, **__: None)
+    monkeypatch.setattr(publishing, "endpoints", lambda *each: given.extend(each))
+    run = run_of("custom", corpus, *CORPUS, "export.quantize=int8", "export.max_lines=7")
+    publishing.publish(run)
+    assert given == [run, None, run.experiment.export] and given[2].max_lines == 7

@@ -5,8 +5,16 @@ import tensorflow as tf
 
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.runs import Session, session
-from dtmt_tf.training import make_strategy
-from tests.runs.test_scoring import CORPUS, run_of
+from dtmt_tf.training import Limits, make_strategy
+from tests.runs.test_scoring import CORPUS, LINES, SMALL, VALIDATION, run_of
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name, text in LINES.items():
+        (tmp_path / f"{name}.en").write_text(text)
+        (tmp_path / f"{name}.de").write_text(text.upper())
+    return tmp_path
 
 
 @pytest.fixture
@@ -39,6 +47,26 @@ def test_a_processor_that_multiplies_bfloat16_slowly_is_told(
     monkeypatch.setattr(session, "multiplies_bfloat16", lambda: has_bfloat16)
     begun(f"training.precision={precision}")
     assert ("training.precision=float32 is faster" in caplog.text) is told
+
+
+def test_settings_reach_order_batches_checkpoints_and_limits(corpus, monkeypatch):
+    class Enough(Exception):
+        pass
+
+    def trainer(step, pairs, plan, folder, validator, *, limits, **_):
+        assert (plan.seed, pairs.seed) == (7, 7)
+        assert plan.sizes[0] == 3 * run.experiment.data.batch_size(plan.bounds[0])
+        assert (folder.keep_last, folder.keep_best) == (2, 1)
+        assert limits is given and validator.fingerprint
+        raise Enough
+
+    monkeypatch.setattr(session, "Trainer", trainer)
+    given = Limits(5.0, ["training.max_steps"])
+    kept = "training.keep_last=2", "training.keep_best=1"
+    drawn = "training.seed=7", "training.accumulation_steps=3", "training.subword_dropout_rate=0.1"
+    run = run_of("custom", corpus, *CORPUS, *VALIDATION, *SMALL, *kept, *drawn)
+    with pytest.raises(Enough):
+        Session(run, make_strategy(False, ["CPU:0"]), given).train()
 
 
 def test_dropped_merges_cut_the_pairs_anew_in_each_epoch(tmp_path):

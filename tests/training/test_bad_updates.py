@@ -175,3 +175,13 @@ def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_pat
     again = make_trainer(tmp_path, training)
     assert again.restore() == 8
     assert again.rate_factor == 0.5
+
+
+def test_bad_updates_count_in_a_row_alone(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(trainer_module, "first_non_finite", lambda *each: seen.append(each[-1]))
+    training = dataclasses.replace(TRAINING, max_steps=6, max_bad_steps=2)
+    trainer = make_trainer(tmp_path, training)
+    spoil(trainer, {1, 3, 5})
+    assert trainer.run().step == 6 and trainer.rate_factor == 1 and trainer.bad_steps == 1
+    assert seen == [1, 3, 5]  # each is computed again with its own dropout masks
