@@ -388,3 +388,11 @@ def test_sampling_depends_on_the_seed_alone(plain):
     assert plain.sample(LINES[:60], seed=2, dropout_rate=0.3) != first
     assert plain.sample(LINES[:60], seed=1, dropout_rate=0.3) == first
     assert plain.sample(LINES[:60], seed=1, dropout_rate=0.3) == first
+
+
+def test_rare_characters_are_unknown_where_coverage_says_so():
+    text = [*["ab ba abab"] * 99, "z"]
+    for share, size, known in ((1.0, 7, True), (0.99, 6, False)):
+        data = DataConfig(character_coverage=share)
+        (ids,) = Subwords(train_subwords(text, size, data)).encode(["z"]).to_list()
+        assert (UNK_ID in ids) is not known

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from dtmt_tf.training import clock
+from dtmt_tf.training import trainer as trainer_module
 from tests.training.toy_trainer import TRAINING, Calls, make_trainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -47,3 +48,25 @@ def test_the_time_is_that_of_updates_in_all_sessions(tmp_path, monkeypatch):
 
     assert session(stop_after=3).step == 3
     assert session().step == 5
+
+
+def test_checkpoints_by_time_are_minutes_apart(tmp_path, monkeypatch):
+    now, saved = 0.0, []
+    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: now))
+    trainer = make_trainer(
+        tmp_path, dataclasses.replace(TRAINING, max_steps=4, checkpoint_minutes=1)
+    )
+    step, save = trainer.update.step, trainer.checkpoints.save
+
+    def update(*arguments):
+        nonlocal now
+        now += 25  # seconds
+        return step(*arguments)
+
+    def note(checkpoint):
+        saved.append(checkpoint.step)
+        return save(checkpoint)
+
+    trainer.update.step, trainer.checkpoints.save = Calls(step, update), note
+    trainer.run()
+    assert {*saved} == {3, 4}  # the last is the end's

@@ -72,7 +72,8 @@ def events_of(folder):
 
 
 def test_what_tells_whether_it_goes_well_comes_first_and_gates_last(tmp_path, small):
-    write(Summaries(tmp_path, small))
+    summaries = Summaries(tmp_path, small)
+    write(summaries)
     events = events_of(tmp_path)
     names = sorted(set(events.Tags()["tensors"]) - {"translations"})
     assert names[:3] == [
@@ -90,6 +91,11 @@ def test_what_tells_whether_it_goes_well_comes_first_and_gates_last(tmp_path, sm
               for name in names if "attention" not in name}  # fmt: skip
     assert values["1 progress/validation loss"] == 1.5 and values["2 validation/chrF"] == 50
     assert values["2 validation/exact match"] == 4 and values["6 gates/query/lgru/z"] == 0.25
+    assert values["1 progress/loss"] == 2.5 and values["3 training/perplexity"] == 1
+    norms = np.arange(sum(map(len, summaries.depths.values())) + 20)
+    assert values["3 training/gradient norm"] == pytest.approx(np.linalg.norm(norms))
+    for depth, members in summaries.depths.items():
+        assert values[f"5 gradient norms/{depth}"] == pytest.approx(np.linalg.norm(norms[members]))
     (row,) = events.Tensors("translations")
     assert rb"| a \| b | c | d e |" in row.tensor_proto.string_val[0]
 
