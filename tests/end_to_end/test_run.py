@@ -70,8 +70,9 @@ def test_evaluate_compares_files(workshop, here, tmp_path):
     result = here("evaluate", "--references", workshop.folder / "test.target",
                   "--hypotheses", bad, good, "--json", tmp_path / "compared.json")  # fmt: skip
     assert result.returncode == 0, result.stderr
-    baseline, system = json.loads((tmp_path / "compared.json").read_text())
-    assert system["bleu"] > baseline["bleu"] + 5
+    compared = json.loads((tmp_path / "compared.json").read_text())
+    baseline, system = (each["metrics"]["BLEU"] for each in compared)
+    assert system["score"] > baseline["score"] + 5
     assert system["p_value"] < 0.05
 
 
@@ -100,11 +101,13 @@ def test_several_test_sets_have_a_mean(workshop, here, tmp_path):
     assert result.returncode == 0, result.stderr
     written = json.loads(out.read_text())
     assert [one["name"] for one in written["sets"]] == [str(target)] * 2
-    several, one = (one["scores"] for one in written["sets"])
-    assert min(system["bleu"] for system in several) > 99.99  # without case they are one
-    assert one[0]["bleu"] == one[1]["bleu"] < 100
+    several, one = (
+        [system["metrics"]["BLEU"] for system in each["scores"]] for each in written["sets"]
+    )
+    assert min(bleu["score"] for bleu in several) > 99.99  # without case they are one
+    assert one[0]["score"] == one[1]["score"] < 100
     assert "nrefs:2" in several[0]["signature"] and "case:lc" in one[0]["signature"]
-    mean = (several[0]["bleu"] + one[0]["bleu"]) / 2
+    mean = (several[0]["score"] + one[0]["score"]) / 2
     assert written["mean_bleu"] == {str(bad): mean, str(good): mean}
     assert f"  {mean:.2f}  {bad}\n  {mean:.2f} (+0.00)  {good}" in result.stdout
 
