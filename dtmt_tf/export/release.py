@@ -20,13 +20,14 @@ from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest, write_manifest
 from dtmt_tf.export.model_card import card_text, model_card, without_folders
 from dtmt_tf.export.saved_model import export_saved_model
-from dtmt_tf.export.versions import REFUSED, move, next_version, private_folder
+from dtmt_tf.export.versions import move, next_version, private_folder
 from dtmt_tf.export.warmup import sample_requests
 from dtmt_tf.files import write_json
 from dtmt_tf.folders import claimed
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.settings import differences, listed
 from dtmt_tf.translator import live_versions
+from dtmt_tf.translator.places import REFUSED
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from dtmt_tf.files import flush
 from dtmt_tf.translator.places import VERSION
 
-REFUSED = "refused-"  # before the number of a version that is not published
 WITHDRAWN = "withdrawn-"  # of one that was; SERVING.md says how to go back
 PRIVATE = ".export-"  # of a folder that a version is built in
 USED = re.compile(f"(?:{WITHDRAWN})?({VERSION.pattern})")

@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 
 VERSION = re.compile("[0-9]{1,18}")  # how a server reads them
 MODEL = "saved_model.pb"
+REFUSED = "refused-"  # before the number of a version that is not published
 MOST_LOOKED_AT = 10_000  # names, for models that a message may list
 MOST_IN_A_FOLDER = 1000  # of them
 
@@ -46,7 +47,8 @@ def latest_version(folder: Path) -> Path:
             if begun
             else "To make one, run dtmt export with the folder of a trained run."
         )
-        if refused := sorted(folder.glob("refused-*")):
+        refused = sorted(folder.glob(f"{REFUSED}*"), key=lambda path: (len(path.name), path.name))
+        if refused:
             how = f"{refused[-1].name} there was refused; dtmt export --force publishes it. {how}"
         near = listed(str(folder), map(str, models_near(folder)))
         raise UserError(f"{folder} holds no exported model. {how}{near}")

@@ -17,7 +17,6 @@ from dtmt_tf.runs import Run, evaluate, publishing, score, scoring
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import CheckpointFolder
 
-LINES = {"train": "one\ntwo\n", "dev": "three\n", "final": "four\n", "news": "five\n"}
 CORPUS = [
     *("data.source_language=en", "data.target_language=de"),
     *("data.train_source=train.en", "data.train_target=train.de"),
@@ -30,14 +29,6 @@ TEST = ["data.test_source=final.en", "data.test_target=final.de"]
 def run_of(task, folder, *settings):
     experiment, _ = resolve(TASKS[task], "dtmt_tiny", MODELS["dtmt_tiny"], settings)
     return Run(experiment, folder / "run", folder, folder / "cache")
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    for name, text in LINES.items():
-        (tmp_path / f"{name}.en").write_text(text)
-        (tmp_path / f"{name}.de").write_text(text.upper())
-    return tmp_path
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,7 @@ import tensorflow as tf
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.runs import Session, session
 from dtmt_tf.training import Limits, make_strategy
-from tests.runs.test_scoring import CORPUS, LINES, SMALL, VALIDATION, run_of
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    for name, text in LINES.items():
-        (tmp_path / f"{name}.en").write_text(text)
-        (tmp_path / f"{name}.de").write_text(text.upper())
-    return tmp_path
+from tests.runs.test_scoring import CORPUS, SMALL, VALIDATION, run_of
 
 
 @pytest.fixture
