@@ -14,6 +14,7 @@ from pathlib import Path
 COMMANDS = {  # in dtmt_tf.commands, a module each
     "train": "train a model, score it and export it; go on with a training",
     "translate": "translate text with an exported model",
+    "runs": "list the runs that there are, and how far each has come",
     "evaluate": "score a run, or compare files of translations",
     "report": "write a page about a run: curves, scores, sentences, settings",
     "contrast": "compare probabilities of correct and of faulty translations",

@@ -78,6 +78,19 @@ def claimed(folder: Path) -> Iterator[None]:
             _claims.remove(place)
 
 
+def holder(folder: Path) -> str:
+    """Returns the process that has a folder claimed; nothing if none has."""
+    try:
+        with open(folder / LOCK, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _owner(file)
+    except OSError:  # no lock was ever made, or may be asked for
+        pass
+    return ""
+
+
 def _lock_file(folder: Path) -> BinaryIO:
     """Opens the file whose lock claims a folder, which is made if need be."""
     try:

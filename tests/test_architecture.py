@@ -57,7 +57,7 @@ ALLOWED = {
     "runs": {  # where the rooms meet; only commands and pipelines import it
         *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),
         *("text", "data", "models", "decoding", "training", "evaluation", "export", "settings"),
-        *("folders", "languages", "sizing", "terminal"),
+        *("folders", "languages", "sizing", "terminal", "translator:live_versions"),
     },
     "planning": {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),

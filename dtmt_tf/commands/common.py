@@ -63,19 +63,27 @@ def run_parser(
 
 def add_task(group: argparse._ActionsContainer, model: str = OF_TASK) -> None:
     """Adds a task and a preset to a parser."""
+    add_task_alone(group, DEFAULT_TASK)
+    group.add_argument("--model", metavar="NAME", help=model)
+
+
+def add_task_alone(group: argparse._ActionsContainer, default: str) -> None:
+    """Adds a task to a parser; `default` is what no task stands for."""
     from dtmt_tf.tasks import TASKS
 
-    task = group.add_argument(
-        "--task",
-        metavar="NAME",
-        help=f"one of {', '.join(TASKS)} (default: {DEFAULT_TASK})",
-    )
+    names = ", ".join(TASKS)
+    task = group.add_argument("--task", metavar="NAME", help=f"one of {names} (default: {default})")
     _complete(task, lambda **_: list(TASKS))
-    group.add_argument("--model", metavar="NAME", help=model)
 
 
 def add_folders(group: argparse._ActionsContainer) -> None:
     """Adds the folders of runs and of data to a parser."""
+    add_output_dir(group)
+    add_data_dir(group)
+
+
+def add_output_dir(group: argparse._ActionsContainer) -> None:
+    """Adds the folder of runs to a parser."""
     group.add_argument(
         "--output-dir",
         type=Path,
@@ -83,7 +91,6 @@ def add_folders(group: argparse._ActionsContainer) -> None:
         metavar="DIR",
         help="runs lie at DIR/<task>/<name> (default: saved_models)",
     )
-    add_data_dir(group)
 
 
 def add_data_dir(group: argparse._ActionsContainer) -> None:

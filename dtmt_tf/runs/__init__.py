@@ -15,10 +15,12 @@ from dtmt_tf.runs.scoring import (
     translations_of,
 )
 from dtmt_tf.runs.session import Session
+from dtmt_tf.runs.summary import RunSummary, summaries
 from dtmt_tf.runs.weights import best_model
 
 __all__ = [
     "Run",
+    "RunSummary",
     "Session",
     "best_model",
     "check_split",
@@ -28,6 +30,7 @@ __all__ = [
     "represent",
     "score",
     "score_function",
+    "summaries",
     "translate_function",
     "translations_file",
     "translations_of",
