@@ -261,7 +261,7 @@ def finish(run: Run, start: float) -> None:
         print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
         print(format_scores(evaluate(run, part)))
     print(f"\nWhat became of it: {report.write_report(run)}", flush=True)  # exported or refused
-    version = publish(run)
+    version = publish(run, older=True)
     minutes = (time.perf_counter() - start) / 60
     print(f"Exported to {version} ({minutes:.1f} minutes in all).\n")
     split = next(iter(run.scored_splits), "train")

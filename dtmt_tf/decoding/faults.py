@@ -26,14 +26,14 @@ def faults(sources: Sequence[str], translations: Sequence[str]) -> list[str]:
         sources: The sentences; those of nothing are not counted, nor those that repeat themselves.
         translations: As many.
     """
-    number = len(sources)
-    pairs = list(zip(sources, translations, strict=True))
-    counts = {
-        "are empty": sum(bool(s.strip()) and not t.strip() for s, t in pairs),
-        "repeat themselves": sum(repeats_itself(t) and not repeats_itself(s) for s, t in pairs),
+    pairs = [pair for pair in zip(sources, translations, strict=True) if pair[0].strip()]
+    whole = [text for source, text in pairs if not repeats_itself(source)]
+    found = {
+        "are empty": [not text.strip() for _, text in pairs],
+        "repeat themselves": [repeats_itself(text) for text in whole],
     }
     return [
-        f"{count:,} of {number:,} translations {what}"
-        for what, count in counts.items()
-        if count > NOTEWORTHY * number
+        f"{sum(have):,} of {len(have):,} translations {what}"
+        for what, have in found.items()
+        if sum(have) > NOTEWORTHY * len(have)
     ]

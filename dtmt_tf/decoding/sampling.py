@@ -43,7 +43,7 @@ class Sampling:
         sound = {
             "temperature": (1e-6 <= self.temperature <= 1000, "from 0.000001 to 1,000"),
             "top_k": (self.top_k >= 0, "at least 0"),
-            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
+            "top_p": (1e-30 <= self.top_p <= 1, "above 0, at least 1e-30, and at most 1"),
             "seed": (0 <= self.seed <= MOST_SEED, f"at least 0 and at most {MOST_SEED:,}"),
         }
         for name, (is_sound, where) in sound.items():

@@ -21,7 +21,7 @@ from dtmt_tf.translator.places import VERSION
 
 LICENCE = "LICENSE"
 LOCK = f".{CATALOGUE}.lock"
-PRIVATE = ".pack-"  # of a folder that an archive is made in
+PRIVATE = ".dtmt-pack-"  # of a folder that an archive is made in
 _MADE_OF = {  # what scores are known by, and where the manifest has it
     "weights_sha256": "weights_sha256",
     "dictionary_sha256": "dictionary_sha256",

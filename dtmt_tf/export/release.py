@@ -45,6 +45,7 @@ def release(
     checkpoints: Sequence[int],
     pairs: Sequence[tuple[str, str]],
     canary: Canary | None = None,
+    older: bool = False,
 ) -> Path:
     """Exports a model with its settings, scores, card and warm-up requests, and publishes it.
 
@@ -60,10 +61,11 @@ def release(
         checkpoints: The updates that the weights are the mean of.
         pairs: Sentences of the task, for the warm-up.
         canary: What the version has to show; by default nothing.
+        older: Whether an older version than the newest may be the same.
 
     Returns:
-        The version's folder. Unless forced, it is the newest one there was if that has the same
-        weights, settings, scores, dictionary and program and its files are whole.
+        The version's folder. Unless forced, it is the newest one there was if that is the same: of
+        the same weights, settings, dictionary and program, its files whole.
 
     Raises:
         UserError: If the result could not be served; or if it fails the canary, and then it lies
@@ -88,13 +90,16 @@ def release(
         "versions": {name: metadata.version(name) for name in PACKAGES},
         "program_sha256": _program_hash(),
     }
-    about["identity"] = _hash([about, card, experiment["settings"], scores])
+    about["identity"] = _hash([about, experiment["settings"], card["limits"]])
     with claimed(folder), private_folder(folder) as place:
-        *_, last = None, *live_versions(folder)
+        versions = live_versions(folder)[::-1]
+        last = versions[0] if versions else None
         force = canary is not None and canary.force
-        if last and not force and _is_same(last, about["identity"]):
-            logger.info("No new version: %s is of the same weights, settings and program.", last)
-            return last
+        for version in [] if force else versions if older else versions[:1]:
+            if _is_same(version, about["identity"]):
+                what = "of the same weights, settings and program"
+                logger.info("No new version: %s is %s.", version, what)
+                return version
         warmup = sample_requests(_accepted(endpoints, pairs), accepts=endpoints.accepts)
         export_saved_model(endpoints, place, card, warmup)
         files = {"experiment.json": experiment, "scores.json": scores}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -40,10 +42,22 @@ def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def start_quietly(threads: Threads, devices: Sequence[str]) -> None:
-    """Starts TensorFlow in a process whose log nobody reads, and which Ctrl-C ends at once."""
+    """Starts TensorFlow in a process whose log nobody reads.
+
+    Ctrl-C ends the process at once, and so does the end of the one that started it, however that
+    ends: it would wait for work forever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.getLogger("dtmt_tf").setLevel(logging.ERROR)
     startup.start_tensorflow(devices, threads)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)
 
 
 def peak_memory() -> float:

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ASIDE = ".former"
-CHECKPOINTS = "checkpoints/step-*.npz"
+CHECKPOINTS = f"checkpoints/step-{'[0-9]' * 8}.npz"
+TEMPORARY = f"*.{'[0-9a-f]' * 16}.partial"  # what `files` writes before it has its name
+OF_LINES = ("", ".partial", ".partial.json", ".partial.old", ".partial.old[0-9]*")  # of a text
 EVENTS = "events.out.tfevents.*"
 KNOWN = (  # what a run makes in its folder `train`; translations of splits besides
     *("experiment.json", "samples.json", "subwords.json", "scores.json", *Vocabulary.FILES),
-    *(CHECKPOINTS, f"{CHECKPOINTS}{DAMAGED_ENDING}", "checkpoints/*.partial", "*.partial"),
+    *(CHECKPOINTS, f"{CHECKPOINTS}{DAMAGED_ENDING}", f"checkpoints/{TEMPORARY}", TEMPORARY),
     *(EVENTS, f"tensorboard/{EVENTS}", "trackers.json", "bad-step-*.json"),
     *("report.html", "curve.png", "metrics.csv"),  # see `commands.report`
 )
@@ -32,8 +34,14 @@ def set_aside(run: Run) -> None:
     """Sets a run's checkpoints, sub-words, scores and events aside. The run is claimed.
 
     Raises:
-        UserError: If the folder is not marked as this program's.
+        UserError: If the folder is not marked as this program's, or what would move is a link.
     """
+    for path in (run.work, run.checkpoints.folder):
+        if path.is_symlink():
+            raise UserError(
+                f"{path} is a link to {path.resolve()}, where --restart would leave what it "
+                "forgets. Remove both yourself, or train under another --name."
+            )
     settle(run)
     if not run.work.exists():
         return
@@ -88,7 +96,7 @@ def _clear(run: Run, place: Path, other: Path) -> list[Path]:
     Returns:
         Where these are then.
     """
-    scored = [f"{split}.txt*" for split in _splits_scored(run, place)]
+    scored = [f"{split}.txt{end}" for split in _splits_scored(run, place) for end in OF_LINES]
     stay = folders.clean(run.folder, [f"{place.name}/{name}" for name in (*KNOWN, *scored)])
     moved = []
     for path in stay:

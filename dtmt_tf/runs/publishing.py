@@ -16,7 +16,9 @@ from dtmt_tf.runs.weights import best_model
 logger = logging.getLogger(__name__)
 
 
-def publish(run: Run, min_bleu: float | None = None, force: bool = False) -> Path:
+def publish(
+    run: Run, min_bleu: float | None = None, force: bool = False, older: bool = False
+) -> Path:
     """Exports the best weights; returns the version's folder.
 
     Args:
@@ -24,19 +26,20 @@ def publish(run: Run, min_bleu: float | None = None, force: bool = False) -> Pat
         min_bleu: Least BLEU that the version must have on the run's samples; by default a little
             less than the version before has.
         force: Publish a version that fails on them, or that equals the one before.
+        older: Whether an older version that is the same is enough: nothing was trained since.
 
     Raises:
         UserError: If the version is not published; it says why.
     """
     run.check_trained()  # before anything is made
     with run.claimed():
-        return _publish(run, min_bleu, force)
+        return _publish(run, min_bleu, force, older)
 
 
-def _publish(run: Run, min_bleu: float | None, force: bool) -> Path:
+def _publish(run: Run, min_bleu: float | None, force: bool, older: bool) -> Path:
     note_subwords(run)
     model, steps = best_model(run)
-    what = "an ensemble of" if run.members else "the mean of updates"
+    what = "an ensemble of" if run.members else "the mean of updates" if steps[1:] else "update"
     names = [member.folder.name for member in run.members] or map(str, steps)
     logger.info("Exporting %s %s", what, ", ".join(names))
     pairs = _samples(run)
@@ -53,6 +56,7 @@ def _publish(run: Run, min_bleu: float | None, force: bool) -> Path:
         checkpoints=steps,
         pairs=pairs,
         canary=Canary(pairs, bleu, min_bleu, force),
+        older=older,
     )
 
 

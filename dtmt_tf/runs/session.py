@@ -23,6 +23,7 @@ from dtmt_tf.training import (
     Limits,
     Outcome,
     Summaries,
+    Tracker,
     Trainer,
     TrainingStep,
     agree,
@@ -158,6 +159,8 @@ class Session:
         agree(strategy, {"the checkpoint that they found": done})
         if self.chief:
             run.write_settings(trainer.finished())
+        if trainer.summaries:  # now that nothing is refused any more
+            trainer.summaries.trackers = self._trackers(model)
         devices = strategy.extended.worker_devices
         logger.info("Devices: %s", ", ".join(name.partition("device:")[2] for name in devices))
         logger.info(
@@ -180,11 +183,14 @@ class Session:
 
     def _summaries(self, model: TranslationModel) -> Summaries:
         run = self.run
+        name = f"{run.experiment.task}/{run.folder.resolve().name}"
+        return Summaries(run.events, model, compared(run, model), name)
+
+    def _trackers(self, model: TranslationModel) -> list[Tracker]:
+        run = self.run
         task, name = run.experiment.task, run.folder.resolve().name
-        shown = compared(run, model)
-        told = {**shown, **all_settings(run)}
-        trackers = open_trackers(self.trackers, task, name, told, run.work / "trackers.json")
-        return Summaries(run.events, model, shown, f"{task}/{name}", trackers)
+        told = {**compared(run, model), **all_settings(run)}
+        return open_trackers(self.trackers, task, name, told, run.work / "trackers.json")
 
 
 def other_batches(experiment: Experiment, slices: int) -> str:

@@ -65,7 +65,8 @@ class Cutter:
         lengths, starts = ids.row_lengths(), ids.row_starts()
         flat = tf.pad(ids.flat_values, [[0, 1]])
         ends, unspaced = (tf.gather(of, flat[:-1]) for of in (self._ends, self._unspaced))
-        closes = tf.gather(self._closes, flat[:-1])
+        rows = ids.value_rowids()  # what is before the first of a row is of another
+        closes = tf.gather(self._closes, flat[:-1]) & tf.equal(rows, _before(rows))
         for _ in range(2):  # a quote in a quote
             ends = tf.where(closes, tf.maximum(ends, _before(ends)), ends)
             unspaced |= closes & _before(unspaced)

@@ -55,6 +55,7 @@ class Checkpoint:
         tokens: Target words seen so far.
         rate_factor: What the schedule's rate is multiplied by.
         bad_steps: Updates in a row, up to this one, that were not finite.
+        loss: That of the last update.
     """
 
     step: int
@@ -66,6 +67,7 @@ class Checkpoint:
     tokens: int = 0
     rate_factor: float = 1.0
     bad_steps: int = 0
+    loss: float = float("nan")
 
 
 class CheckpointFolder:
@@ -115,6 +117,7 @@ class CheckpointFolder:
             "tokens": checkpoint.tokens,
             "rate_factor": checkpoint.rate_factor,
             "bad_steps": checkpoint.bad_steps,
+            "loss": checkpoint.loss,
         }
         arrays = {f"model/{name}": value for name, value in checkpoint.weights.items()}
         arrays |= {f"optimizer/{k:04d}": value for k, value in enumerate(checkpoint.optimizer)}

@@ -103,6 +103,7 @@ class Trainer:
         self.step = 0
         self.rate_factor = 1.0
         self.bad_steps = 0
+        self.loss = float("nan")
         self._clock = Clock()
         self._saved_at = time.monotonic()
 
@@ -169,6 +170,7 @@ class Trainer:
         self.update.clip_norm = clip_norm(self.training, self._scored)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
+        self.loss = checkpoint.loss
         self._clock = Clock(checkpoint.seconds, checkpoint.tokens)
 
     def save(self) -> None:
@@ -187,6 +189,7 @@ class Trainer:
                 self._clock.tokens,
                 self.rate_factor,
                 self.bad_steps,
+                self.loss,
             )
         )
 
@@ -250,7 +253,7 @@ class Trainer:
             disable=self.summaries is None,
         ) as bar:
             if self.step and self._validation_is_due():  # stopped between saving and scoring
-                self._validate(bar, float("nan"))
+                self._validate(bar)
             stopped = 0
             while not self.finished() and not stopped:
                 if stop.requested() and self.update.alone:
@@ -262,19 +265,19 @@ class Trainer:
                 stop.begin()
                 stopped = int(update.stops)  # all workers see it after the same update
                 stop.told(stopped)
-                loss = float(update.loss)
+                self.loss = float(update.loss)
                 if update.finite:
                     self.bad_steps = 0
-                elif self._goes_back(bar, batch, loss):
+                elif self._goes_back(bar, batch, self.loss):
                     batches = self._batches()
                     bar.reset()
                     bar.update(self.step)
                     self._clock.resume()
                     continue
-                self._show(bar, update, loss)
+                self._show(bar, update)
                 if self._validation_is_due():
                     self.save()
-                    self._validate(bar, loss)
+                    self._validate(bar)
                 elif self._checkpoint_is_due():
                     self.save()
                     self._clock.resume()
@@ -287,11 +290,11 @@ class Trainer:
                 training.patience,
             )
 
-    def _show(self, bar: tqdm, update: Update, loss: float) -> None:
+    def _show(self, bar: tqdm, update: Update) -> None:
         """Tells of an update."""
         rate, speed = float(update.learning_rate), self._clock.rate
         rate_text = f" lr {rate:.1e}" if bar_columns() >= ROOMY else ""
-        bar.set_postfix_str(f"loss {loss:.3f}{rate_text} {speed:.0f} tok/s", refresh=False)
+        bar.set_postfix_str(f"loss {self.loss:.3f}{rate_text} {speed:.0f} tok/s", refresh=False)
         bar.update()
         if self.summaries and self.step % self.training.log_steps == 0:
             self.summaries.update(self.step, update, speed)
@@ -360,8 +363,8 @@ class Trainer:
         due = self.step % training.validation_steps == 0 or self.step == training.max_steps
         return due and all(record["step"] != self.step for record in self.history)
 
-    def _validate(self, bar: tqdm, loss: float) -> None:
-        entry: dict[str, Any] = {"step": self.step, "loss": loss}
+    def _validate(self, bar: tqdm) -> None:
+        entry: dict[str, Any] = {"step": self.step, "loss": self.loss}
         if self.validator.scores:
             with self.update.averaged():
                 scores, samples, faults = self.validator.validate()

@@ -71,7 +71,7 @@ class Constraints:
         longest_first = sorted(map(re.escape, glossary), key=len, reverse=True)
         any_term = f"(?:{'|'.join(longest_first)})"
         if source_blanks:
-            word = rf"[\w{_marks()}]"
+            word = rf"[\w\u200c\u200d{_marks()}]"  # joiners stand inside words
             any_term = f"(?<!{word}){any_term}(?!{word})"
         self._terms = re.compile(any_term)
         self.allowed: tf.Tensor | None = None

@@ -44,7 +44,8 @@ def test_a_given_setting_that_nothing_reads_is_told_of(caplog, model, name, told
 
 
 def test_what_became_of_a_run_is_written_though_its_export_is_refused(capsys, monkeypatch):
-    def refuse(run):
+    def refuse(run, older):
+        assert older  # nothing is exported again that an older version is
         raise UserError("Not published")
 
     run = SimpleNamespace(experiment=SimpleNamespace(data=None), scored_splits=[])

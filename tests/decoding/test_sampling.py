@@ -130,6 +130,7 @@ def test_samples_end_at_the_end_or_at_their_longest():
         {"temperature": 1e-38},
         {"top_k": -1},
         {"top_p": 0},
+        {"top_p": 1e-40},
         {"top_p": 1.1},
         {"seed": -1},
     ],

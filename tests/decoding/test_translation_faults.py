@@ -24,12 +24,16 @@ def test_what_does_not_is_not(text):
 
 
 def test_faults_of_more_than_a_tenth_are_told():
-    sources = ["one"] * 18 + ["", "no no no no"]
-    fine = ["eins"] * 18 + ["", "nein nein nein nein"]  # as their sources are
+    sources = ["one"] * 20 + ["", "no no no no"]
+    fine = ["eins"] * 20 + ["", "nein nein nein nein"]  # as their sources are
     assert faults(sources, fine) == []
     assert faults(sources, ["", ""] + fine[2:]) == []
-    assert faults(sources, ["", " ", ""] + fine[3:]) == ["3 of 20 translations are empty"]
+    assert faults(sources, ["", " ", ""] + fine[3:]) == ["3 of 21 translations are empty"]
     assert faults(sources, ["ei ei ei ei"] * 4 + fine[4:]) == [
         "4 of 20 translations repeat themselves"
+    ]
+    blank = [""] * 90  # nothing is translated as nothing
+    assert faults([*sources, *blank], ["", " ", "", *fine[3:], *blank]) == [
+        "3 of 21 translations are empty"
     ]
     assert faults([], []) == []

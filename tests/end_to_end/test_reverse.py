@@ -24,7 +24,7 @@ SETTINGS = [
 @pytest.fixture
 def without_graphs(monkeypatch):
     """Runs TensorFlow's functions as Python: each is called a few times."""
-    monkeypatch.setattr(runs, "publish", lambda run: run.folder)  # other tests export
+    monkeypatch.setattr(runs, "publish", lambda run, **_: run.folder)  # other tests export
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)

@@ -11,7 +11,13 @@ import tensorflow as tf
 from dtmt_tf.config import DataConfig, DecodingConfig, ExportConfig, TrainingConfig
 from dtmt_tf.decoding import Shortlist
 from dtmt_tf.export import Endpoints
-from dtmt_tf.models import DeepLAUConfig, DeepRNNConfig, Ensemble, RecurrenceTransformerConfig
+from dtmt_tf.models import (
+    DeepLAUConfig,
+    DeepRNNConfig,
+    DTMTConfig,
+    Ensemble,
+    RecurrenceTransformerConfig,
+)
 from dtmt_tf.text import Vocabulary
 from tests.cells.twin import randomise
 
@@ -53,6 +59,7 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     module.weights = []
     functions = {}
     configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
+    configs["dtmt"] = DTMTConfig(8, 12, 2, encoder_depth=1, query_depth=1, decoder_depth=1)
     configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
     configs["lau"] = DeepLAUConfig(8, 12, encoder_depth=2, decoder_depth=2)
     models = {

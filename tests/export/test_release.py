@@ -56,7 +56,9 @@ class Scores:
         return self.values.pop(0)
 
 
-def published(endpoints, folder, canary=None, scores=None, experiment=None, pairs=PAIRS):
+def published(
+    endpoints, folder, canary=None, scores=None, experiment=None, pairs=PAIRS, older=False
+):
     return release(
         endpoints,
         folder,
@@ -66,6 +68,7 @@ def published(endpoints, folder, canary=None, scores=None, experiment=None, pair
         checkpoints=[7],
         pairs=pairs,
         canary=canary,
+        older=older,
     )
 
 
@@ -139,6 +142,20 @@ def test_the_same_weights_settings_and_program_make_no_new_version(
     assert published(endpoints, tmp_path) == tmp_path / "2"
     forced = Canary(PAIRS, Scores(1.0, 1.0), force=True)  # and the version before is tried
     assert published(endpoints, tmp_path, forced) == tmp_path / "3"
+    later = {"validation": SCORE}  # scored after it was exported
+    assert published(endpoints, tmp_path, scores=later) == tmp_path / "3"
+
+
+def test_an_older_version_that_is_the_same_counts_where_nothing_was_trained(
+    endpoints, tmp_path, quick
+):
+    published(endpoints, tmp_path)
+    other = experiment_of("decoding.beam_size=3")
+    assert published(endpoints, tmp_path, experiment=other) == tmp_path / "2"
+    assert published(endpoints, tmp_path, older=True) == tmp_path / "1"
+    assert names(tmp_path) == ["1", "2"]
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"damaged")
+    assert published(endpoints, tmp_path, older=True) == tmp_path / "3"
 
 
 def test_a_refused_version_does_not_take_the_place_of_something_else(
@@ -188,7 +205,7 @@ def test_a_version_tells_nobody_where_its_texts_lie(endpoints, tmp_path, quick, 
     assert "Settings that differ" not in caplog.text
 
 
-def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):
+def test_other_weights_settings_or_limits_make_one(endpoints, tmp_path, quick):
     published(endpoints, tmp_path)
     limits, endpoints.limits = endpoints.limits, replace(endpoints.limits, max_lines=3)
     try:
@@ -196,7 +213,8 @@ def test_other_weights_settings_or_scores_make_one(endpoints, tmp_path, quick):
     finally:
         endpoints.limits = limits
     assert published(make(2), tmp_path).name == "3"
-    assert published(endpoints, tmp_path, scores={"test": SCORE}).name == "4"
+    other = experiment_of("decoding.beam_size=3")
+    assert published(make(2), tmp_path, experiment=other).name == "4"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +27,10 @@ OURS = [
     *("tensorboard/events.out.tfevents.1.host.2.0.v2", "trackers.json"),
     *("bad-step-00000012.json", "bad-step-00000012-worker-1.json"),
 ]
-THEIRS = ["corpus.en", "notes.txt", "checkpoints/mine.npz", "tensorboard/notes.md", "more/a.txt"]
+THEIRS = [
+    *("corpus.en", "notes.txt", "checkpoints/mine.npz", "tensorboard/notes.md", "more/a.txt"),
+    *("test.txt.corrected", "test.txt~", "video.partial", "checkpoints/step-00000020-best.npz"),
+]
 
 
 @pytest.fixture
@@ -101,6 +105,19 @@ def contents(folder):
     return {name: (folder / name).read_text() for name in there(folder)}
 
 
+@pytest.mark.parametrize("link", ["train", "train/checkpoints"])
+def test_a_restart_of_what_lies_behind_a_link_is_refused_before_anything_moves(run, link, tmp_path):
+    elsewhere = tmp_path / "large disk"
+    with run.claimed():
+        fill(run.work, *OURS)
+        shutil.move(run.folder / link, elsewhere)
+        (run.folder / link).symlink_to(elsewhere)
+        before = there(run.folder), there(elsewhere)
+        with pytest.raises(UserError, match=f"{link} is a link to .*large disk"):
+            set_aside(run)
+    assert (there(run.folder), there(elsewhere)) == before
+
+
 def test_a_restart_that_fails_before_its_first_checkpoint_leaves_the_run_as_it_was(run, caplog):
     caplog.set_level("INFO")
     with run.claimed():
@@ -113,7 +130,7 @@ def test_a_restart_that_fails_before_its_first_checkpoint_leaves_the_run_as_it_w
             run.folder,
             "train/subwords.json",
             "train/experiment.json",
-            "train/scores.json.partial",
+            "train/scores.json.0123456789abcdef.partial",
             "events.out.tfevents.9.host",
         )
         with pytest.raises(UserError, match="trained anew with --restart. If that was killed"):
@@ -290,13 +307,15 @@ def test_a_session_names_its_run_to_tensorboard_and_trackers(run, monkeypatch):
         monkeypatch.setattr(f"dtmt_tf.runs.session.{name}",
                             lambda *given, name=name: told.setdefault(name, given))  # fmt: skip
     session = Session(run, tf.distribute.get_strategy(), trackers=["mlflow"])
-    session._summaries(SimpleNamespace(parameter_counts=lambda: {"all": 5}))
+    model = SimpleNamespace(parameter_counts=lambda: {"all": 5})
+    session._summaries(model)
+    assert session._trackers(model) == told["open_trackers"]
     names, task, name, settings, memory = told["open_trackers"]
     assert (names, task, name) == (["mlflow"], "custom", "run")
     assert settings["parameters"] == 5 and settings["model.num_heads"] == 4
     assert memory == run.work / "trackers.json"
-    folder, _, shown, title, trackers = told["Summaries"]
-    assert (folder, title, trackers) == (run.folder, "custom/run", told["open_trackers"])
+    folder, _, shown, title = told["Summaries"]
+    assert (folder, title) == (run.folder, "custom/run")
     assert shown["task"] == "custom" and "model.num_heads" not in shown
 
 

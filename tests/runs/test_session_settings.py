@@ -1,9 +1,12 @@
 """What a session does before it trains, and the training pairs that it trains on."""
 
+from types import SimpleNamespace
+
 import pytest
 import tensorflow as tf
 
 from dtmt_tf.data.batch import BatchPlan
+from dtmt_tf.errors import UserError
 from dtmt_tf.runs import Session, session
 from dtmt_tf.training import Limits, make_strategy
 from tests.runs.test_scoring import CORPUS, SMALL, VALIDATION, run_of
@@ -59,6 +62,24 @@ def test_settings_reach_order_batches_checkpoints_and_limits(corpus, monkeypatch
     run = run_of("custom", corpus, *CORPUS, *VALIDATION, *SMALL, *kept, *drawn)
     with pytest.raises(Enough):
         Session(run, make_strategy(False, ["CPU:0"]), given).train()
+
+
+def test_trackers_are_told_of_no_training_that_is_refused(corpus, monkeypatch):
+    class Refusing:
+        def __init__(self, *_, **__):
+            self.summaries = SimpleNamespace(trackers=[])
+
+        def restore(self):
+            raise UserError("The settings have changed")
+
+    opened = []
+    monkeypatch.setattr(session, "Trainer", Refusing)
+    monkeypatch.setattr(session, "check_trackers", lambda names: None)
+    monkeypatch.setattr(session, "open_trackers", lambda *given: opened.append(given))
+    run = run_of("custom", corpus, *CORPUS, *VALIDATION, *SMALL)
+    with pytest.raises(UserError, match="have changed"):
+        Session(run, make_strategy(False, ["CPU:0"]), trackers=["mlflow"]).train()
+    assert not opened
 
 
 def test_dropped_merges_cut_the_pairs_anew_in_each_epoch(tmp_path):

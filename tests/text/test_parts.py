@@ -85,6 +85,15 @@ def test_what_closes_stays_with_what_it_closes(text, expected):
     assert [" ".join(QUOTED[k] for k in part) for part in parts] == expected
 
 
+def test_what_closes_at_the_start_of_a_text_is_not_of_the_text_before():
+    quote, other, end = (QUOTED.index(piece) for piece in "”他。")
+    row = [quote, other, other, other, other, other]
+    before = [other, other, end]
+    cutter = Cutter(QUOTED)
+    alone = cutter(tf.ragged.constant([row], tf.int32), 5)[0].to_list()
+    assert cutter(tf.ragged.constant([before, row], tf.int32), 5)[0].to_list() == [before, *alone]
+
+
 def test_parts_know_their_rows_and_make_them_up():
     rows = [[A] * 7, [C], [], [B] * 12]
     parts, owners = cut(*rows, longest=3)

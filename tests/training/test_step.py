@@ -46,10 +46,10 @@ def batches():
 
 
 @functools.cache  # several tests compare with the same
-def train(devices, training, repeats=1):
+def train(devices, training, repeats=1, config=TRANSFORMER):
     strategy = make_strategy(multiworker=False, devices=list(devices))
     with strategy.scope():
-        model = TRANSFORMER.build(40, 40, training)
+        model = config.build(40, 40, training)
     step = TrainingStep(model, training, strategy)
     updates = [step(*batch) for _ in range(repeats) for batch in batches()]
     weights = np.concatenate([v.numpy().ravel() for v in model.trainable_variables])
@@ -64,15 +64,17 @@ def test_accumulation_makes_the_update_of_a_whole_batch():
     assert all(float(np.linalg.norm(update.gradient_norms)) > CLIPPING for update in updates)
 
 
-def test_two_devices_make_the_updates_of_one():
-    """Each of them in two slices."""
+@pytest.mark.parametrize(("config", "slices"), [(DTMT, 1), (TRANSFORMER, 2)])
+def test_two_devices_make_the_updates_of_one(config, slices):
+    """Each of them in so many slices."""
     (reference, updates), (weights, others) = (
-        train(devices, dataclasses.replace(DROPPING, accumulation_steps=steps), repeats=5)
-        for devices, steps in ((("CPU:0",), 4), (("CPU:0", "CPU:1"), 2))
+        train(devices, dataclasses.replace(DROPPING, accumulation_steps=steps), 5, config)
+        for devices, steps in ((("CPU:0",), 2 * slices), (("CPU:0", "CPU:1"), slices))
     )
     assert len(others) == 20
     np.testing.assert_allclose(weights, reference, atol=2e-5)
     for update, other in zip(updates, others, strict=True):
+        assert float(np.linalg.norm(other.gradient_norms)) > CLIPPING
         assert float(other.tokens) == float(update.tokens)
         assert float(other.loss) == pytest.approx(float(update.loss), abs=1e-5)
 

@@ -60,6 +60,8 @@ def test_without_blanks_terms_count_anywhere():
         ("कम", "यह कम है", True),
         ("मत", "कीमत", False),  # and one is before the term
         ("Cafe", "Cafe\u0301", False),
+        ("می", "او می\u200cخواهد", False),  # nor at a joiner
+        ("می", "او می خواهد", True),
         ("Cafe\u0301", "das Cafe\u0301.", True),
     ],
 )
