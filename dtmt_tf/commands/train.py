@@ -255,11 +255,11 @@ def finish(run: Run, start: float) -> None:
 
     experiment = run.experiment
     data = experiment.data
-    for part in run.scored_splits:
-        note = " (there is no test; training saw these scores)" if part == "validation" else ""
+    for split in run.scored_splits:
+        note = " (there is no test; training saw these scores)" if split == "validation" else ""
         direction = f"{data.source_language}-{data.target_language}".strip("-")
-        print(f"\n{' '.join((experiment.task, direction, experiment.model_name, part))}{note}:")
-        print(format_scores(evaluate(run, part)))
+        print(f"\n{' '.join((experiment.task, direction, experiment.model_name, split))}{note}:")
+        print(format_scores(evaluate(run, split)))
     print(f"\nWhat became of it: {report.write_report(run)}", flush=True)  # exported or refused
     version = publish(run, older=True)
     minutes = (time.perf_counter() - start) / 60

@@ -34,7 +34,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
-    common.check_range(args, "nbest", 0, MOST_NBEST)
+    if args.nbest is not None:
+        common.check_range(args, "nbest", 1, MOST_NBEST)
+    args.nbest = args.nbest or 0
     if args.score and (args.prefix or args.nbest or args.align or args.scores):
         parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")
     if args.prefix and (args.nbest or args.align):
@@ -189,7 +191,6 @@ def _parser() -> Parser:
     asked.add_argument(
         "--nbest",
         type=int,
-        default=0,
         metavar="K",
         help="up to K best translations, divided by tabs; K is at most the beam size of the export",
     )

@@ -112,7 +112,7 @@ def check_sides(
     """Raises a UserError if one side has more files than the other.
 
     Args:
-        split: The split; of a corpus `of_files` the training part should have a file.
+        split: The split; of a corpus `of_files` the training split should have a file.
         sources: Names of its source files.
         targets: Names of its target files.
         task: Says where its files come from.

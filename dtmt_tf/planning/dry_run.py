@@ -23,7 +23,7 @@ class Described(NamedTuple):
     """What a model is, before any of it is in memory."""
 
     text: str
-    operations: int  # of its training for each target word, passes included
+    operations: int  # of its training for each target token, passes included
     counted: bool  # and not reckoned from the number of weights
 
 
@@ -42,7 +42,7 @@ def described(experiment: Experiment, replicas: int) -> Described:
 
     The text tells parameters by part, memory for weights and optimiser, sentences in a batch by
     bucket, and the phases of the learning rate. A model that counts no operations is taken to make
-    six for each weight and word (Kaplan et al., 2020, arXiv:2001.08361, Section 2.1).
+    six for each weight and token (Kaplan et al., 2020, arXiv:2001.08361, Section 2.1).
 
     Args:
         experiment: The settings.

@@ -4,14 +4,14 @@ A product of r rows with a matrix `[I, O]` takes 2 r I O operations (a multiplic
 addition), and its gradient twice as many: one product for the rows, one for the matrix. What the
 rows are in a recurrent model:
 
-    encoder kernels, recurrent kernels      source words, for each direction
-    attention's key kernel                  source words
+    encoder kernels, recurrent kernels      source tokens, for each direction
+    attention's key kernel                  source tokens
     initial state                           sentences
-    all other kernels, and the softmax      target words
+    all other kernels, and the softmax      target tokens
 
-The attention's two sums over source words, scores and contexts, take 2 (H + A) operations for each
-pair of a target and a source word of a sentence; H is the width of keys, A of annotations. The
-Transformer's attentions take 4 d for each pair of words, those that a causal mask leaves out
+The attention's two sums over source tokens, scores and contexts, take 2 (H + A) operations for each
+pair of a target and a source token of a sentence; H is the width of keys, A of annotations. The
+Transformer's attentions take 4 d for each pair of tokens, those that a causal mask leaves out
 included, and 8 d with relative positions.
 
 Words are real ones with <eos>. Padding, element-wise functions, the optimiser, and whatever is
@@ -33,11 +33,11 @@ class Work(NamedTuple):
     """What batches hold, padding left out."""
 
     sentences: int
-    source: int  # words
+    source: int  # tokens
     target: int
-    pairs: int  # of a source and a target word of the same sentence
-    source_pairs: int  # of source words of the same sentence, each with itself too
-    target_pairs: int  # of target words, likewise
+    pairs: int  # of a source and a target token of the same sentence
+    source_pairs: int  # of source tokens of the same sentence, each with itself too
+    target_pairs: int  # of target tokens, likewise
 
 
 def work(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Work:

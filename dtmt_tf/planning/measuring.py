@@ -14,7 +14,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, processes, random_ids
 from dtmt_tf.planning.dry_run import LENGTH, batches_an_update, described
-from dtmt_tf.planning.rough import in_unit, product_rate, rough, words_of
+from dtmt_tf.planning.rough import in_unit, product_rate, rough, tokens_of
 from dtmt_tf.terminal import bar_columns
 
 UPDATES = 3  # measured of each length; the first makes the graph, too
@@ -29,11 +29,11 @@ class Measured(NamedTuple):
     sentences: int
     length: int
     seconds: float  # of the fastest
-    operations: int | None  # for each target word
+    operations: int | None  # for each target token
 
     @property
     def rate(self) -> float:
-        """Target words a second."""
+        """Target tokens a second."""
         return self.sentences * self.length / self.seconds
 
 
@@ -53,7 +53,7 @@ def plan(
     Args:
         experiment: The settings. What one replica reads in an update is measured.
         pieces: Accumulation steps in which it is read; twice as many until memory suffices.
-        devices: Others that it may be trained on: how many, and the target words that each of
+        devices: Others that it may be trained on: how many, and the target tokens that each of
             them makes in a second.
         replicas: Devices that train: an update reads a batch of each.
 
@@ -133,7 +133,7 @@ def report(
     limit, batches = data.batch_limit, batches_an_update(experiment, replicas)
     lines = [
         f"measured here: the batch of one replica, {limit}, in pieces: {measurement.pieces}",
-        "  sentences    seconds an update    target words/s    MFLOP/word    GFLOP/s",
+        "  sentences    seconds an update      target tok/s   MFLOP/token    GFLOP/s",
     ]
     for one in measurement.updates:
         million = one.operations / 1e6 if one.operations else None
@@ -143,11 +143,11 @@ def report(
             f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
         )
     ordinary = measurement.updates[-1]
-    words, text = words_of(experiment, replicas)
+    tokens, text = tokens_of(experiment, replicas)
     hours = [("here, one batch after the other", training.max_steps * batches * ordinary.seconds)]
     if devices:
         number, rate = devices
-        hours.append((f"{number:g} devices of {rate:,.0f} target words/s", words / (number * rate)))
+        hours.append((f"{number:g} devices of {rate:,.0f} target tok/s", tokens / (number * rate)))
     lines += [
         f"  peak memory of the process {measurement.peak:.1f} GiB",
         "",

@@ -13,7 +13,7 @@ SIZE = 1024  # rows and columns of the square product
 SECONDS = 0.3  # for which it is repeated
 # Shares of the square product's rate that trainings reach: SPEED.md, "of the square product's"
 LEAST, MOST = 0.4, 0.75
-FILL = 0.9  # of a batch's positions that are target words: lengths of Multi30k in their buckets
+FILL = 0.9  # of a batch's positions that are target tokens: lengths of Multi30k in their buckets
 
 
 def product_rate() -> float:
@@ -31,18 +31,18 @@ def product_rate() -> float:
     return 2 * SIZE**3 / fastest
 
 
-def words_of(experiment: Experiment, replicas: int) -> tuple[float, str]:
-    """Returns the target words that as many devices read at most, and how they are reckoned."""
+def tokens_of(experiment: Experiment, replicas: int) -> tuple[float, str]:
+    """Returns the target tokens that as many devices read at most, and how they are reckoned."""
     data, training = experiment.data, experiment.training
     batches = batches_an_update(experiment, replicas)
-    words_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target words"
+    tokens_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target tokens"
     if data.sentences_per_batch:
-        words_a_batch = data.sentences_per_batch * LENGTH
-        filled = f"{LENGTH} target words in each"
-    words = training.max_steps * batches * words_a_batch
-    return words, (
+        tokens_a_batch = data.sentences_per_batch * LENGTH
+        filled = f"{LENGTH} target tokens in each"
+    tokens = training.max_steps * batches * tokens_a_batch
+    return tokens, (
         f"{training.max_steps:,} updates of {batches} x {data.batch_limit}, {filled}: "
-        f"{words:.2e} words"
+        f"{tokens:.2e} tokens"
     )
 
 
@@ -60,15 +60,15 @@ def rough(experiment: Experiment, described: Described, rate: float, replicas: i
         rate: What `product_rate` returned.
         replicas: Devices that train.
     """
-    words, text = words_of(experiment, replicas)
-    seconds = words * described.operations / rate
+    tokens, text = tokens_of(experiment, replicas)
+    seconds = tokens * described.operations / rate
     longest, unit = in_unit(seconds / LEAST)
     how = "" if described.counted else ", 6 for each weight"
     return "\n".join(
         [
             "roughly, before updates are measured",
             f"  {text}",
-            f"  {described.operations / 1e6:,.0f} MFLOP a word{how}; a square product makes "
+            f"  {described.operations / 1e6:,.0f} MFLOP a token{how}; a square product makes "
             f"{rate / 1e9:,.0f} GFLOP/s here,",
             f"  of which trainings reach {LEAST:.0%} to {MOST:.0%}",
             f"  {'here, one batch after the other':<33} {longest * LEAST / MOST:>10,.1f} to "

@@ -21,7 +21,7 @@ TRAINING = TrainingConfig(
     candidate_dropout_rate=0.2,
     validation_steps=500,
     patience=0,
-    average="none",  # nothing is chosen by the scores, as there is no test part
+    average="none",  # nothing is chosen by the scores, as there is no test split
     precision="bfloat16",
 )
 
@@ -31,7 +31,7 @@ def _task(target: str, data: DataConfig = DATA, training: TrainingConfig = TRAIN
     folder = f"tatoeba_en{target}"
     return Task(
         name=folder,
-        description=f"English-{language} everyday sentences; no test part, scored on validation",
+        description=f"English-{language} everyday sentences; no test split, scored on validation",
         model="dtmt_small",
         data=language_pair(
             data, "en", target, train=[f"{folder}/train"], validation=[f"{folder}/dev"]

@@ -52,7 +52,7 @@ class Checkpoint:
         history: One record for each validation so far: step, bleu and more.
         settings: The experiment, as plain values.
         seconds: Time spent in updates so far.
-        tokens: Target words seen so far.
+        tokens: Target tokens seen so far.
         rate_factor: What the schedule's rate is multiplied by.
         bad_steps: Updates in a row, up to this one, that were not finite.
         loss: That of the last update.

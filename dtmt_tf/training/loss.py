@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy, summed over words."""
+"""Label-smoothed cross entropy, summed over tokens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def smoothing_constant(vocab_size: int, smoothing: float) -> float:
 def smoothed_cross_entropy(
     logits: tf.Tensor, target_ids: tf.Tensor, smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Loss of each word: `1 - eps` of the mass on the right word, `eps / (V - 1)` on each other.
+    """Loss of each token: `1 - eps` of the mass on the right token, `eps / (V - 1)` on each other.
 
     (Meng and Zhang, 2019, *Label Smoothing*; the split by the authors' released code.)
 
     Args:
-        logits: Scores of words that are real, `[N, V]`.
-        target_ids: The right words, `[N]`.
+        logits: Scores of tokens that are real, `[N, V]`.
+        target_ids: The right tokens, `[N]`.
         smoothing: eps, in [0, 1).
 
     Returns:
@@ -36,7 +36,7 @@ def smoothed_cross_entropy(
     """
     vocab_size = logits.shape[-1]
     q = smoothing / (vocab_size - 1)
-    rest = 1 - smoothing - q  # what the right word has beyond its even share
+    rest = 1 - smoothing - q  # what the right token has beyond its even share
 
     @tf.custom_gradient  # one pass over [N, V] each way, nothing kept but log probabilities
     def losses(logits: tf.Tensor) -> Any:
@@ -47,9 +47,11 @@ def smoothed_cross_entropy(
         def gradient(smoothed_gradient: tf.Tensor, plain_gradient: tf.Tensor) -> tf.Tensor:
             # of the plain loss: p - onehot; of the smoothed one: p - q - rest * onehot
             both = (smoothed_gradient + plain_gradient)[:, None]
-            words = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
+            tokens = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
             dense = tf.exp(log_probs) * both - q * smoothed_gradient[:, None]
-            return tf.tensor_scatter_nd_sub(dense, words, rest * smoothed_gradient + plain_gradient)
+            return tf.tensor_scatter_nd_sub(
+                dense, tokens, rest * smoothed_gradient + plain_gradient
+            )
 
         return (smoothed, plain), gradient
 
@@ -58,7 +60,7 @@ def smoothed_cross_entropy(
 
 
 def r_drop_loss(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    """R-Drop's loss of two passes over the same words with different dropout masks.
+    """R-Drop's loss of two passes over the same tokens with different dropout masks.
 
     The mean of both Kullback-Leibler divergences (Liang et al., 2021, Eq. (2)).
 

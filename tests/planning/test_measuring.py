@@ -130,11 +130,11 @@ def test_a_long_update_is_measured_after_the_first_alone(monkeypatch):
     assert [one.seconds for one in measurement.updates] == [30.0, 2.0]
 
 
-@pytest.mark.parametrize(("counted", "how"), [(True, " a word;"), (False, " a word, 6 for each")])
+@pytest.mark.parametrize(("counted", "how"), [(True, " a token;"), (False, " a token, 6 for each")])
 def test_rough_hours_follow_from_arithmetic_and_products(counted, how):
     # 2.7648e8 words of 5 MFLOP at 40 to 75 % of 1 GFLOP/s
     text = rough.rough(experiment(), Described("", 5_000_000, counted), 1e9)
-    assert "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words" in text
+    assert "300,000 updates of 8 x 128 tokens, 90% of them target tokens: 2.76e+08 tokens" in text
     assert f"5 MFLOP{how}" in text and "makes 1 GFLOP/s here" in text
     assert text.endswith("   512.0 to 960.0 hours") and max(map(len, text.split("\n"))) <= 80
 
@@ -171,8 +171,8 @@ def test_hours_follow_from_updates_words_and_rates():
         "peak memory of the process 1.2 GiB",
         # 300,000 updates of 8 batches of 1.5 seconds; 300,000 x 8 x 128 x 0.9 words, 1,000 a second
         "here, one batch after the other 1,000.0 hours",
-        "300,000 updates of 8 x 128 tokens, 90% of them target words: 2.76e+08 words",
-        "10 devices of 100 target words/s 76.8 hours",
+        "300,000 updates of 8 x 128 tokens, 90% of them target tokens: 2.76e+08 tokens",
+        "10 devices of 100 target tok/s 76.8 hours",
     }
 
 
@@ -184,7 +184,7 @@ def test_a_batch_of_sentences_is_planned_by_sentences(told):
     text = measuring.report(sentences, measurement, (10, 100.0))
     assert "measured here: the batch of one replica, 3 sentences, in pieces: 1" in text
     # 300,000 updates of 8 batches of 3 sentences of 24 words are 172,800,000
-    assert "updates of 8 x 3 sentences, 24 target words in each: 1.73e+08 words" in text
+    assert "updates of 8 x 3 sentences, 24 target tokens in each: 1.73e+08 tokens" in text
     assert "    48.0 hours" in text  # 1,000 words a second
     assert "a batch of 3 sentences, each replica" in described(sentences, 1).text
 
@@ -196,7 +196,7 @@ def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces
         TASKS["multi30k_ende"], "dtmt_small", MODELS["dtmt_small"], settings
     )[0]  # fmt: skip
     text = measuring.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
-    assert f"updates of {pieces} x 1,280 tokens, 90% of them target words: {words} words" in text
+    assert f"updates of {pieces} x 1,280 tokens, 90% of them target tokens: {words} tokens" in text
     if pieces > 1:  # as many devices as there were pieces
         alone, _ = with_overrides(recipe, {}, ["training.accumulation_steps=1"])
         measurement = Measurement([Measured(53, 24, 1.0, None)], 1, 1.0)
