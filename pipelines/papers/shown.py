@@ -154,6 +154,7 @@ AT_0 = {
 AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
 AT_3 = {
     4: ("depth 4, offset -3", ("depth4-offset3", "depth4-offset3-2", "depth4-offset3-3")),
+    6: ("depth 6, offset -3", ("depth6-offset3",)),
     8: ("depth 8, offset -3", ("depth8-offset3",)),
 }
 DEEPER = 0.63  # DTMT#4 over DTMT#1 in the paper, Table 3
@@ -179,6 +180,7 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_1),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
+    Pair(CASED, AT_3[4], AT_3[6]),
     Pair(CASED, AT_3[4], AT_3[8]),
     Pair(CASED, SHALLOW_RNMT, AT_0[1], OVER_SHALLOW[1]),
     Pair(CASED, SHALLOW_RNMT, AT_0[4], OVER_SHALLOW[4]),
