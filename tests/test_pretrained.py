@@ -143,7 +143,7 @@ def test_an_archive_is_checked_before_it_takes_the_place_of_another(
     """Its catalogue names that one as long as it is there."""
     before = {path: path.read_bytes() for path in shared.iterdir()}
     (tmp_path / "OTHER").write_text("Not free.")
-    (shared / ".pack-killed").mkdir()
+    (shared / ".dtmt-pack-killed").mkdir()
 
     def full(*_):
         raise UserError("No space left.")
