@@ -78,6 +78,6 @@ def _summary(place: Path) -> RunSummary:
         updates=sum(each.step for each in newest),
         max_steps=sum(part.experiment.training.max_steps for part in parts),
         best_validation=max((each["bleu"] for each in history if "bleu" in each), default=None),
-        test={split: scores["bleu"] for split, scores in run.read("scores.json").items()},
+        test={name: of["bleu"] for name, of in run.read("scores.json").items() if "bleu" in of},
         versions=[int(path.name) for path in live_versions(place)],
     )

@@ -45,7 +45,9 @@ def test_a_run_that_was_stopped_is_told_with_its_updates_and_its_best_validation
 
 def test_scores_and_exported_versions_are_told(folder, listed):
     older = folder / "custom" / "older"
-    write_json(older / "train" / "scores.json", {"test": {"bleu": 12.345}, "news": {"bleu": 6}})
+    write_json(
+        older / "train" / "scores.json", {"test": {"bleu": 12.345}, "news": {"bleu": 6}, "odd": {}}
+    )
     for name in ("9", "10", "refused-11"):
         (older / name).mkdir()
     assert listed()[-1].split()[-3:] == ["12.35", "10", "stopped"]
