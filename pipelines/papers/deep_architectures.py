@@ -147,6 +147,7 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="deep_architectures",
     title="Miceli Barone et al. (2017), Deep Architectures for NMT",
+    document="FAMILY.md",
     task="multi30k_ende",
     families=FAMILIES,
     rows=ROWS,
@@ -154,5 +155,4 @@ PAPER = Paper(
     figures=FIGURES,
     shared=SHARED,
     prefix="deep-",
-    document="FAMILY.md",
 )

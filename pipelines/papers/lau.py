@@ -117,6 +117,7 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="lau",
     title="Wang et al. (2017), Deep NMT with Linear Associative Unit",
+    document="FAMILY.md",
     task="multi30k_ende_tok",
     families=FAMILIES,
     rows=ROWS,
@@ -124,5 +125,4 @@ PAPER = Paper(
     figures=FIGURES,
     shared=SHARED,
     prefix="lau-",
-    document="FAMILY.md",
 )

@@ -191,7 +191,7 @@ def _belongs(run: Record, curve: Curve) -> bool:
         budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
         usual = series.get("preset", "small") == "small" and not series.get("recipe")
         return run["row"] == curve.runs and usual and budget == (curve.updates, curve.change, "")
-    return not run["row"] and run["name"] in curve.runs
+    return run["name"] in curve.runs
 
 
 def mean_curve(results: Sequence[Record], value: str = "curve") -> list[tuple[float, float]]:

@@ -72,6 +72,7 @@ class Paper:
     Args:
         name: Its name in commands and markers.
         title: Authors, year and name.
+        document: The page of the repository that holds its tables.
         task: What its rows are trained on unless another task is named.
         families: Model and settings by family and preset. Settings that all rows are to share are
             checked against the first family, which has all presets; others may lack some.
@@ -81,11 +82,11 @@ class Paper:
         shared: What the rows train with by task, where the task recommends something else.
         recipes: Other settings to train all rows with, by name and task.
         prefix: How the names of its runs begin.
-        document: The page of the repository that holds its tables.
     """
 
     name: str
     title: str
+    document: str
     task: str
     families: Mapping[str, Mapping[str, tuple[str, Settings]]]
     rows: Mapping[str, Row]
@@ -94,7 +95,6 @@ class Paper:
     shared: Mapping[str, Settings] = field(default_factory=dict)
     recipes: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)
     prefix: str = ""
-    document: str = "RESULTS.md"
 
     @property
     def family(self) -> str:

@@ -164,6 +164,7 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="recurrence",
     title="Hao et al. (2019), Modeling Recurrence for Transformer",
+    document="FAMILY.md",
     task="multi30k_ende",
     families=FAMILIES,
     rows=ROWS,
@@ -171,5 +172,4 @@ PAPER = Paper(
     figures=FIGURES,
     shared=SHARED,
     prefix="recurrence-",
-    document="FAMILY.md",
 )

@@ -46,8 +46,8 @@ def command() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "python pipelines/documents.py",
-        "Rewrite the generated parts of RESULTS.md, README.md, FAMILY.md, EXPERIMENTS.md and "
-        "SPEED.md, and the pictures, from "
+        "Rewrite the generated parts of RESULTS.md, README.md, DTMT.md, FAMILY.md, "
+        "EXPERIMENTS.md and SPEED.md, and the pictures, from "
         "the results of finished runs. With add, first make a result of each run named: settings, "
         "seed, scores, size, speed. With attention, first take the attention map of README.md "
         "from an exported run.",
@@ -85,7 +85,7 @@ def add_files(group: argparse._ActionsContainer) -> None:
                        help="one file a run (default: pipelines/results)")  # fmt: skip
     group.add_argument("--report", type=Path, default=REPORT, metavar="FILE",
                        help="where tables are rewritten (default: RESULTS.md, and with it "
-                       "FAMILY.md, the other pages and the pictures)")  # fmt: skip
+                       "the other pages and the pictures)")  # fmt: skip
 
 
 def rewrite(path: Path, folder: Path) -> None:
@@ -102,16 +102,18 @@ def rewrite(path: Path, folder: Path) -> None:
     if path.resolve() == REPORT:
         speeds = records.read_speeds(folder)
         probed = probes.read(folder)
-        documents = {path: sections(found)} | others(found, speeds, probed)
+        documents = {path: summary(found)} | others(found, speeds, probed)
         pictures.draw(found, speeds, pictures.PICTURES)
         for name, systems in probed.items():
             pictures.draw_probed(pictures.PICTURES / name, systems)
     else:
-        documents = {path: sections(found, _document_of(path))}
+        name = _document_of(path)
+        parts = summary(found) if name == REPORT.name else sections(found, name)
+        documents = {path: parts}
     for document, parts in documents.items():
         if not document.exists():
             raise UserError(f"{document} was not found. Its tables stand between <!-- dtmt table 3 "
-                            "--> and <!-- end -->; RESULTS.md is an example.")  # fmt: skip
+                            "--> and <!-- end -->; DTMT.md is an example.")  # fmt: skip
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
 
 
@@ -141,13 +143,18 @@ def replace(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
-def sections(found: Sequence[Record], document: str = REPORT.name) -> dict[str, str]:
-    """Returns the generated parts of RESULTS.md, or of another page, by the name in their markers.
+def summary(found: Sequence[Record]) -> dict[str, str]:
+    """Returns the generated parts of RESULTS.md by the name in their markers."""
+    return {
+        "headline": tables.headline_table(found),
+        "verdicts": tables.verdicts_table(found, PAPERS.values()),
+        "runs": tables.runs_table(found),
+        "conditions": tables.conditions(found),
+    }
 
-    Args:
-        found: All results.
-        document: The page's name; other pages hold the tables of their papers alone.
-    """
+
+def sections(found: Sequence[Record], document: str) -> dict[str, str]:
+    """Returns the generated parts of a page of papers by the name in their markers."""
     parts: dict[str, str] = {}
     for paper in (paper for paper in PAPERS.values() if paper.document == document):
         of = [record for record in found if records.is_of(record, paper)]
@@ -155,11 +162,7 @@ def sections(found: Sequence[Record], document: str = REPORT.name) -> dict[str, 
                   for name, table in paper.tables.items()}  # fmt: skip
         parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, figures.figure_table)
                   for name, table in paper.figures.items()}  # fmt: skip
-    if document != REPORT.name:
-        return parts
-    first = {"headline": tables.headline_table(found), "runs": tables.runs_table(found)}
-    first["verdicts"] = tables.verdicts_table(found, PAPERS.values())
-    return first | parts | {"conditions": tables.conditions(found)}
+    return parts
 
 
 def _document_of(path: Path) -> str:
@@ -191,8 +194,8 @@ def others(
     found: Sequence[Record], speeds: Sequence[Record], probed: Mapping[str, probes.Systems]
 ) -> dict[Path, dict[str, str]]:
     """Returns the generated parts of the documents beside RESULTS.md."""
-    pages = {paper.document for paper in PAPERS.values()} - {REPORT.name}
-    papers = {ROOT / name: sections(found, name) for name in sorted(pages)}
+    pages = sorted({paper.document for paper in PAPERS.values()})
+    papers = {ROOT / name: sections(found, name) for name in pages}
     papers[ROOT / recurrence.PAPER.document] |= {
         name: probes.table(systems) for name, systems in probed.items()
     }

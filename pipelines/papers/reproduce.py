@@ -173,7 +173,7 @@ def _parser() -> Parser:
     parser = Parser(
         "python pipelines/reproduce.py",
         "Run the rows of tables and figures of a paper, each with the same number of updates, "
-        "score them, and rewrite the tables of the paper's page, RESULTS.md or FAMILY.md. Rows "
+        "score them, and rewrite the tables of the paper's page, DTMT.md or FAMILY.md. Rows "
         "that have a record are not run again: --records names another place, --report a copy of "
         "that page.",
         "python pipelines/reproduce.py dtmt --table 3 6 --plan",

@@ -90,55 +90,6 @@ HEADLINE = (
           "DTMT, 352 units"),
 )  # fmt: skip
 
-GATES = ("model.update_offset=-2",)
-# Panels by title, of each picture; those of one picture share a scale.
-CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
-    "runs": {
-        "multi30k_ende_tok": (
-            Curve("352 units (3 seeds)", TOK, LONG),
-            Curve("taught by the three (3 seeds)", TOK, TAUGHT),
-            Curve("256 units (2 seeds)", TOK, ("gold1", "gold2")),
-            Curve("352 units, 75 minutes", TOK, ("min90",)),
-            Curve("256 units, word dropout", TOK, ("word",)),
-        ),
-        "multi30k_ende": (
-            Curve("352 units (3 seeds)", CASED, LONG),
-            Curve("352 units, 107 minutes", CASED, ("rdrop1",)),
-            Curve("256 units, 17 minutes", CASED, ("min23",)),
-            Curve("256 units, old rates", CASED, ("min24",)),
-        ),
-    },
-    "tasks": {
-        "other tasks": (
-            Curve("multi30k_enfr_tok", "multi30k_enfr_tok", ("epochs17",)),
-            Curve("general_ende", "general_ende", ("short",)),
-            Curve("tatoeba_enzh", "tatoeba_enzh", ("dtmt_small",)),
-            Curve("tatoeba_enzh, reversed", "tatoeba_enzh", ("zhen",)),
-        ),
-    },
-    "depth": {
-        "Table 6: transition depth": (
-            *(Curve(f"depth {depth}", CASED, f"lgru{depth}") for depth in range(5)),
-            Curve("depth 4, gates from -2", CASED, "lgru4", GATES),
-        ),
-        "Table 4: one shallow transition": (
-            Curve("depth 4", CASED, "lgru4"),
-            *(
-                Curve(f"shallow {module}", CASED, f"lgru4-shallow_{module}")
-                for module in ("encoder", "query", "decoder")
-            ),
-        ),
-        "Tables 1, 3: cells, Transformer": (
-            Curve("GRU, depth 0", CASED, "gru0"),
-            Curve("GRU, depth 1", CASED, "gru1"),
-            Curve("L-GRU, depth 1", CASED, "lgru1"),
-            Curve("GRU, depth 4", CASED, "gru4"),
-            Curve("L-GRU, depth 4", CASED, "lgru4"),
-            Curve("Transformer", CASED, "transformer"),
-        ),
-    },
-}
-
 
 def _seeds(name: str) -> tuple[str, ...]:
     """Returns the names of a row's runs of seeds 1 and 2."""
@@ -199,6 +150,65 @@ COMPARED = (
     Pair(CASED, ENCODER[0], ENCODER[-3]),
     Pair(CASED, SHALLOW, ENCODER[-3], 0.87),  # the paper's difference at offset 0
 )
+
+GATES = ("model.update_offset=-2",)
+# Panels by title, of each picture; those of one picture share a scale.
+CURVES: dict[str, dict[str, tuple[Curve, ...]]] = {
+    "runs": {
+        "multi30k_ende_tok": (
+            Curve("352 units (3 seeds)", TOK, LONG),
+            Curve("taught by the three (3 seeds)", TOK, TAUGHT),
+            Curve("256 units (2 seeds)", TOK, ("gold1", "gold2")),
+            Curve("352 units, 75 minutes", TOK, ("min90",)),
+            Curve("256 units, word dropout", TOK, ("word",)),
+        ),
+        "multi30k_ende": (
+            Curve("352 units (3 seeds)", CASED, LONG),
+            Curve("352 units, 107 minutes", CASED, ("rdrop1",)),
+            Curve("256 units, 17 minutes", CASED, ("min23",)),
+            Curve("256 units, old rates", CASED, ("min24",)),
+        ),
+    },
+    "tasks": {
+        "other tasks": (
+            Curve("multi30k_enfr_tok", "multi30k_enfr_tok", ("epochs17",)),
+            Curve("general_ende", "general_ende", ("short",)),
+            Curve("tatoeba_enzh", "tatoeba_enzh", ("dtmt_small",)),
+            Curve("tatoeba_enzh, reversed", "tatoeba_enzh", ("zhen",)),
+        ),
+    },
+    "depth": {
+        "Table 6: transition depth": (
+            *(Curve(f"depth {depth}", CASED, f"lgru{depth}") for depth in range(5)),
+            Curve("depth 4, gates from -2", CASED, "lgru4", GATES),
+        ),
+        "Table 4: one shallow transition": (
+            Curve("depth 4", CASED, "lgru4"),
+            *(
+                Curve(f"shallow {module}", CASED, f"lgru4-shallow_{module}")
+                for module in ("encoder", "query", "decoder")
+            ),
+        ),
+        "Tables 1, 3: cells, Transformer": (
+            Curve("GRU, depth 0", CASED, "gru0"),
+            Curve("GRU, depth 1", CASED, "gru1"),
+            Curve("L-GRU, depth 1", CASED, "lgru1"),
+            Curve("GRU, depth 4", CASED, "gru4"),
+            Curve("L-GRU, depth 4", CASED, "lgru4"),
+            Curve("Transformer", CASED, "transformer"),
+        ),
+    },
+    "short": {
+        "recipe short": (
+            Curve("depth 0", CASED, SHALLOW_L_GRU[1]),
+            *(
+                Curve(name.replace(", offset 0", ""), CASED, runs)
+                for name, runs in (AT_0[1], AT_0[4], AT_3[4], AT_3[8])
+            ),
+            Curve("Transformer, searched", CASED, TRANSFORMER[1]),
+        ),
+    },
+}
 # Pictures of one panel: its title, its x axis, its lines.
 SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
     "transitions": (

@@ -51,8 +51,8 @@ def shop(tmp_path_factory):
     settings += ["training.candidate_dropout_rate=0.1", "training.schedule_decay_start=1280"]
     settings += ["training.schedule_decay_end=2560", "model.units=16", "model.embedding_dim=16"]
     settings += ["model.num_heads=4", "decoding.extra_length=5"]
-    report = folder / "RESULTS.md"
-    report.write_text((ROOT / "RESULTS.md").read_text(encoding="utf-8"), encoding="utf-8")
+    report = folder / "DTMT.md"
+    report.write_text((ROOT / "DTMT.md").read_text(encoding="utf-8"), encoding="utf-8")
     arguments = [
         *("dtmt", "--table", "3", "--figure", "3", "--rows", *ROWS, "--task", "custom"),
         *("--max-steps", str(UPDATES), "--output-dir", str(folder / "models")),
@@ -135,7 +135,7 @@ def test_a_record_says_what_was_run_and_what_came_out(shop):
 
 def test_tables_and_figure_hold_the_scores(shop):
     folder, _, _, finished = shop
-    text = (folder / "RESULTS.md").read_text(encoding="utf-8")
+    text = (folder / "DTMT.md").read_text(encoding="utf-8")
     for row, label in ROWS.items():
         record = found(folder)[row]
         start = f"| {label} | {record['parameters']:,} | {UPDATES} | 1 |"
@@ -149,7 +149,7 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     caplog.set_level("INFO")
     folder, arguments, *_ = shop
     before = {path: path.stat().st_mtime_ns for path in (folder / "records").glob("*.json")}
-    report = folder / "RESULTS.md"
+    report = folder / "DTMT.md"
     text = report.read_text(encoding="utf-8")
     report.write_text(text.replace("| ShallowRNMT: GRU |", "| lost |"), encoding="utf-8")
     again = here("reproduce", *arguments)
@@ -160,6 +160,7 @@ def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplo
     (run_folder,) = (folder / "models" / "custom").glob("gru0-*")
     other = folder / "models" / "custom" / "other"
     shutil.copytree(run_folder, other)
+    shutil.copy(ROOT / "RESULTS.md", folder)
     places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
     scores = json.loads((other / "train" / "scores.json").read_text())
     scores["test"]["bleu"] = 99.0  # older than the run
@@ -211,9 +212,9 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     monkeypatch.setattr(dtmt_tf.runs, "Session", None)  # nothing is trained
     for name in ("models", "records"):
         shutil.copytree(folder / name, tmp_path / name)
-    shutil.copy(folder / "RESULTS.md", tmp_path)
+    shutil.copy(folder / "DTMT.md", tmp_path)
     places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
-    places += ["--report", tmp_path / "RESULTS.md"]
+    places += ["--report", tmp_path / "DTMT.md"]
     result = here("reproduce", *of_rows(arguments, "wide"), *places)
     assert result.returncode == 0, result.stderr
     wide, narrow = (found(tmp_path)[name] for name in ("wide", "gru0"))
@@ -254,9 +255,9 @@ def test_a_row_of_trainings_that_predict_together(shop, here, monkeypatch, tmp_p
         (run / "train" / "experiment.json").write_text(json.dumps(settled))
         record = found(folder)["gru0"] | {"name": name, "seed": seed}
         (tmp_path / "records" / f"custom-{name}.json").write_text(json.dumps(record))
-    shutil.copy(folder / "RESULTS.md", tmp_path)
+    shutil.copy(folder / "DTMT.md", tmp_path)
     places = ["--output-dir", tmp_path / "models", "--records", tmp_path / "records"]
-    places += ["--report", tmp_path / "RESULTS.md", "--seeds", "1", "2"]
+    places += ["--report", tmp_path / "DTMT.md", "--seeds", "1", "2"]
     result = here("reproduce", *of_rows(arguments, "gru0", "two"), *places)
     assert result.returncode == 0, result.stderr
     (path,) = (tmp_path / "records").glob("custom-two-*")
@@ -275,7 +276,7 @@ def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
     (known,) = (folder / "records").glob("custom-gru0-*")
     before = known.read_text()
     known.write_text(json.dumps(json.loads(before) | {"seed": 2}))
-    places = ["--records", folder / "records", "--report", folder / "RESULTS.md"]
+    places = ["--records", folder / "records", "--report", folder / "DTMT.md"]
     result = here("documents", "add", *(folder / "models" / "custom").glob("gru0-*"), *places)
     assert result.returncode == 2
     assert "another seed" in result.stderr and "--name" in result.stderr

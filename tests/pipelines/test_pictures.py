@@ -39,7 +39,14 @@ def texts(path):
 def documents():
     return "\n".join(
         (pictures.PICTURES.parents[2] / name).read_text("utf-8")
-        for name in ("README.md", "RESULTS.md", "EXPERIMENTS.md", "FAMILY.md", "SPEED.md")
+        for name in (
+            "README.md",
+            "RESULTS.md",
+            "DTMT.md",
+            "EXPERIMENTS.md",
+            "FAMILY.md",
+            "SPEED.md",
+        )
     )
 
 

@@ -1,5 +1,6 @@
 """The documents hold what the results say, and nothing else between their markers."""
 
+import functools
 import random
 import re
 import statistics
@@ -14,17 +15,16 @@ from pipelines.papers.dtmt import TABLES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 WORDS = "der Hund die Katze rot grün blau eins zwei drei".split()
+page = functools.partial(report.sections, document="DTMT.md")
 TEXT = "# Title\n\nProse.\n\n" + "".join(
-    f"<!-- {name} -->\nold\n<!-- end -->\n\nProse after {name}.\n" for name in report.sections([])
+    f"<!-- {name} -->\nold\n<!-- end -->\n\nProse after {name}.\n" for name in page([])
 )
 
 
 def noisy(seed, lines, rate):
     random_ = random.Random(seed)
-    return [
-        " ".join(word if random_.random() > rate else "x" for word in line.split())
-        for line in lines
-    ]
+    return [" ".join(word if random_.random() > rate else "x" for word in line.split())
+            for line in lines]  # fmt: skip
 
 
 REFERENCES = [" ".join(random.Random(k).choices(WORDS, k=1 + k % 25)) for k in range(150)]
@@ -66,11 +66,11 @@ def documents():
     found = records.read_records(records.RECORDS)
     speeds = records.read_speeds(records.RECORDS)
     others = report.others(found, speeds, probes.read(records.RECORDS))
-    return [(report.REPORT, report.sections(found)), *others.items()]
+    return [(report.REPORT, report.summary(found)), *others.items()]
 
 
 def test_documents_are_what_the_results_say(documents):
-    assert {"RESULTS.md", "README.md", "FAMILY.md", "SPEED.md"} <= {
+    assert {"RESULTS.md", "README.md", "DTMT.md", "FAMILY.md", "SPEED.md"} <= {
         path.name for path, _ in documents
     }
     for path, parts in documents:
@@ -113,19 +113,19 @@ def test_records_carry_their_conditions():
 
 def test_prose_stays_and_a_second_time_changes_nothing():
     found = [record("gru0"), record("lgru0", rate=0.2), record()]
-    once = report.replace(TEXT, report.sections(found))
-    assert report.replace(once, report.sections(found)) == once
+    once = report.replace(TEXT, page(found))
+    assert report.replace(once, page(found)) == once
     assert "old" not in once
     assert once.startswith("# Title\n\nProse.\n")
-    for name in report.sections([]):
+    for name in page([]):
         assert f"<!-- end -->\n\nProse after {name}.\n" in once
-    nothing = report.sections([])
+    nothing = page([])
     assert all(text in report.replace(once, nothing) for text in nothing.values())
 
 
 def test_a_lost_marker_is_named():
     with pytest.raises(UserError, match="<!-- dtmt table 3 -->"):
-        report.replace(TEXT.replace("<!-- dtmt table 3 -->", ""), report.sections([]))
+        report.replace(TEXT.replace("<!-- dtmt table 3 -->", ""), page([]))
 
 
 def test_runs_are_listed_with_mean_spread_and_each_score():
@@ -221,15 +221,14 @@ def test_signatures_are_told_once_with_their_tasks():
     assert f"- BLEU: `{SIGNATURE}` (custom, other)" in text.splitlines()
     assert text.count(SIGNATURE) == 1
     assert "- P (custom, other)" in text.splitlines()
-    assert SIGNATURE not in "".join(
-        section for name, section in report.sections(found).items() if name != "conditions"
-    )
+    parts = page(found) | report.summary(found)
+    assert SIGNATURE not in "".join(parts[name] for name in parts if name != "conditions")
 
 
 def test_rows_show_their_scores_beside_the_papers():
     found = [record("lgru1", seed=1), record("lgru1", seed=2), record("gru0", rate=0.5)]
     bleu = [run["scores"]["test"]["bleu"] for run in found]
-    text = report.sections(found)["dtmt table 6"]
+    text = page(found)["dtmt table 6"]
     assert "`custom`, preset small, 100 updates (settings e100)." in text
     line = cells(text, "DTMT#1")
     assert line[3] == "2"
@@ -237,17 +236,17 @@ def test_rows_show_their_scores_beside_the_papers():
     assert line[-1] == "44.41"
     assert cells(text, "ShallowRNMT")[-2:] == [f"{bleu[2]:.2f}", "41.57"]
     assert tables.NOTHING not in text
-    assert report.sections(found)["dtmt table 5"].count("| not run |") == 3
+    assert page(found)["dtmt table 5"].count("| not run |") == 3
 
 
 def test_results_of_other_products_are_named():
     float32 = {"changed_settings": {"training.precision": "float32"}}
     found = [record("lgru1", seed=1), record("lgru1", seed=2, **float32), record("gru0", **float32)]
-    text = report.sections(found)["dtmt table 6"]
+    text = page(found)["dtmt table 6"]
     assert "\n\nProducts in float32: ShallowRNMT (seed 1), DTMT#1 (seed 2)." in text
     for run in found[1:]:
         run["series"] = run["series"] | {"set": ["training.precision=float32"]}
-    assert "Products in" not in report.sections(found)["dtmt table 6"]
+    assert "Products in" not in page(found)["dtmt table 6"]
 
 
 def test_a_comparison_is_sacrebleus_paired_bootstrap():
@@ -317,7 +316,7 @@ def test_rows_on_top_of_a_trained_one_have_a_table_of_their_own():
 
 def test_other_budgets_are_other_tables():
     found = [record("gru0"), record("lgru0", max_steps=200)]
-    text = report.sections(found)["dtmt table 3"]
+    text = page(found)["dtmt table 3"]
     assert "100 updates (" in text and "200 updates (" in text
     assert "the paper is" not in text  # the two rows can not be compared
 
@@ -325,7 +324,7 @@ def test_other_budgets_are_other_tables():
 def test_other_settings_of_all_rows_are_other_tables():
     others = record("gru0"), record("lgru0"), record("lgru0") | {"batches_an_update": 2}
     others[1]["series"]["hash"] = "f6"
-    text = report.sections(others)["dtmt table 3"]
+    text = page(others)["dtmt table 3"]
     assert "(settings e100)" in text and "(settings f6)" in text
     assert "updates of 2 batches (settings e100)" in text
     assert "the paper is" not in text
@@ -335,7 +334,7 @@ def test_a_changed_series_of_one_budget_stands_below_and_is_not_compared():
     found = [record("gru0"), record("lgru0", rate=0.1), record("lgru0", rate=0.2)]
     found[2]["series"] = found[2]["series"] | {"hash": "f6", "set": ["model.update_offset=-2"]}
     for order in (found, found[::-1]):
-        text = report.sections(order)["dtmt table 3"]
+        text = page(order)["dtmt table 3"]
         assert text.count("(settings ") == 1 and "(settings e100)" in text
         scores = [f"{run['scores']['test']['bleu']:.2f}" for run in found]
         label = "ShallowRNMT: L-GRU"
@@ -343,15 +342,15 @@ def test_a_changed_series_of_one_budget_stands_below_and_is_not_compared():
         assert text.count("| ShallowRNMT: GRU | ShallowRNMT: L-GRU |") == 1
         line = cells(text, "ShallowRNMT: GRU", label)
         assert line[3] == f"{float(scores[1]) - float(scores[0]):+.2f}"
-        assert f"{label}, `model.update_offset=-2`" in report.sections(order)[
-            "dtmt table 6"
-        ].replace("ShallowRNMT + L-GRU", label)
+        assert f"{label}, `model.update_offset=-2`" in page(order)["dtmt table 6"].replace(
+            "ShallowRNMT + L-GRU", label
+        )
 
 
 def test_equal_settings_are_one_table_however_they_were_written():
     found = [record("gru0"), record("lgru0", rate=0.1)]
     found[1]["series"]["set"] = ["training.seed=1"]
-    assert "the paper is" in report.sections(found)["dtmt table 3"]
+    assert "the paper is" in page(found)["dtmt table 3"]
 
 
 @pytest.mark.parametrize("number", [149, 150])
@@ -360,21 +359,21 @@ def test_rows_of_another_corpus_are_not_compared(number):
     words = other["sentences"]["source_words"].split()
     other["sentences"]["source_words"] = " ".join(["3", *words][:number])
     with pytest.raises(UserError, match="run1 and later were scored on different sentences"):
-        report.sections([record("gru0"), other])
+        page([record("gru0"), other])
 
 
 def test_rows_of_other_contrasts_are_not_compared():
     found = [record("gru0", contrast_sets=["a"]), record("lgru0"), record("lgru4")]
-    report.sections(found)
+    page(found)
     found[2]["contrast_sets"] = ["b"]
     with pytest.raises(UserError, match="run1 has other sets of contrasts than run1. Run the rows"):
-        report.sections(found)
+        page(found)
 
 
 def test_two_records_of_one_row_and_seed_are_named():
     found = [record("gru0"), record("gru0") | {"name": "later"}, record("lgru0")]
     with pytest.raises(UserError, match="gru0 has two records of one seed: run1, later"):
-        report.sections(found)
+        page(found)
 
 
 def test_lengths_of_few_sentences_have_no_score():
@@ -382,14 +381,14 @@ def test_lengths_of_few_sentences_have_no_score():
         run = record("gru0")
         words = [21] * number + [11] * (len(REFERENCES) - number)
         run["sentences"]["source_words"] = " ".join(map(str, words))
-        text = report.sections([run])["dtmt figure 3"]
+        text = page([run])["dtmt figure 3"]
         assert cells(text, "longer than") == ["longer than", *lengths]
 
 
 def test_lengths_score_the_longer_sentences():
     texts = noisy(5, REFERENCES, 0.3)
     found = [record("gru0", texts=texts), record("lgru1", seed=1), record("lgru1", seed=2)]
-    text = report.sections(found)["dtmt figure 3"]
+    text = page(found)["dtmt figure 3"]
     longer = [k for k, line in enumerate(REFERENCES) if len(line.split()) > 10]
     assert 0 < len(longer) < len(REFERENCES)
     expected = score_hypotheses([texts[k] for k in longer], [REFERENCES[k] for k in longer]).bleu

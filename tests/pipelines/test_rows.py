@@ -326,6 +326,7 @@ def test_each_recorded_row_has_a_command_on_a_page():
 OTHER = Paper(
     name="other",
     title="Another paper",
+    document="DTMT.md",
     task="multi30k_ende_tok",
     families={"deep": {"small": ("dtmt_small", ("model.num_heads=4",))}},
     rows={"gru0": Row(("model.encoder_depth=0",)), "new": Row(())},
@@ -343,7 +344,7 @@ def test_another_paper_is_one_value(monkeypatch):
     assert jobs.series(args)["paper"] == "other"
     ours = next(record for record in RECORDED if record["row"] == "gru0")
     theirs = {**ours, "name": "theirs", "series": {**ours["series"], "paper": "other"}}
-    parts = report.sections([ours, theirs])
+    parts = report.sections([ours, theirs], "DTMT.md")
     assert {"other table 2", "dtmt table 3", "dtmt figure 3"} < set(parts)
     assert "| Old |" in parts["other table 2"] and "| Old |" not in parts["dtmt table 3"]
     assert [records.is_of(theirs, paper) for paper in (PAPER, OTHER)] == [False, True]
