@@ -90,3 +90,19 @@ def test_usage_names_what_has_to_be_given_alone(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--needed", "a", "--here", "--gone"])
     assert "arguments: --gone\ndtmt x --help lists the options." in capsys.readouterr().err
+
+
+def test_what_is_missing_is_told_with_its_meaning(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    parser = Parser("dtmt x", "Does.", "dtmt x")
+    parser.add_argument("paper", choices=["a", "b"], metavar="PAPER", help="one of a, b (%(dest)s)")
+    parser.add_argument("--needed", required=True, help="what " + "must be given " * 3)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["a"])
+    told = capsys.readouterr().err
+    assert told.endswith(
+        "required: --needed\n--needed: what must be given must be\ngiven must be given\n"
+    )
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--needed", "x"])
+    assert capsys.readouterr().err.endswith("PAPER\nPAPER: one of a, b (paper)\n")

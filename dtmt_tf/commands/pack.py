@@ -21,7 +21,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt pack runs/demo --name dates_ende --license LICENSE",
         "dtmt pack runs/mine/2 --name mine_ende --license TERMS.txt",
     )
-    parser.add_argument("folder", type=Path, help="a run's folder, or that of a version")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a run's folder, or that of a version"
+    )
     parser.add_argument(
         "--license",
         type=Path,

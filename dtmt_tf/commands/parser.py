@@ -155,4 +155,9 @@ class Parser(argparse.ArgumentParser):
         elif counted := re.fullmatch(r"argument (\S+): expected \d+ arguments", message):
             named = self._option_string_actions[counted[1]].metavar
             message += f": {' '.join(named)}" if isinstance(named, tuple) else ""
+        elif missing := message.partition("arguments are required: ")[2]:
+            for action in self._actions:
+                if (name := argparse._get_action_name(action)) in missing.split(", "):
+                    meaning = self._get_formatter()._expand_help(action)
+                    message += "\n" + _wrapped(as_called(f"{name}: {meaning}"), columns())
         super().error(message)

@@ -18,7 +18,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt verify saved_models/multi30k_ende/dtmt_tied",
         "dtmt verify saved_models/multi30k_ende/dtmt_tied/1",
     )
-    parser.add_argument("folder", type=Path, help="a version's folder, or a run's")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a version's folder, or a run's"
+    )
     folder = parser.parse_args(arguments).folder
     startup.start_tensorflow()  # without its lines; what is exported imports it
 
