@@ -48,7 +48,8 @@ def paced(
         answers = _answers(piece, answer, refuse)
         seconds = time.monotonic() - begin
         yield from answers
-        if len(piece) == size and 2 * seconds < WAIT_SECONDS:
+        timed = isinstance(answers, Sequence)  # all of them, and not the refusal alone
+        if timed and len(piece) == size and 2 * seconds < WAIT_SECONDS:
             size = min(2 * size, most)
         elif seconds > 2 * WAIT_SECONDS:
             size = max(size // 2, least)

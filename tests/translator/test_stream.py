@@ -86,6 +86,17 @@ def test_a_refused_row_is_answered_after_those_before_it(clock):
     assert seen == expected
 
 
+def test_a_refusal_says_nothing_of_how_quick_a_piece_is(clock):
+    sizes = []
+
+    def answer(piece):
+        sizes.append(len(piece))
+        return refusing(piece)
+
+    assert list(paced(range(24), answer, 6, 12, refuse=lambda row, error: -row))[-1] == -23
+    assert sizes[:8] == [6, 3, 3, 1, 2, 1, 1, 6]
+
+
 def test_one_string_is_no_list_of_lines():
     with pytest.raises(TypeError, match="several strings"):
         Translator.stream(object(), "March 5")
