@@ -69,19 +69,26 @@ def draw_figures(paper: Paper, found: Sequence[Record], folder: Path) -> list[Pa
 
 
 def draw_panels(path: Path, panels: Sequence[Panel]) -> list[Path]:
-    """Draws panels in a row for each name of y, with one scale a row; returns both files."""
-    names = list(dict.fromkeys(panel.y for panel in panels))
-    rows = [[panel for panel in panels if panel.y == name] for name in names]
+    """Draws panels in a row for each name of y, with one scale a row; returns both files.
+
+    Where no two have the name of y in common, all stand in one row, each with its scale.
+    """
+    by_name: dict[str, list[Panel]] = {}
+    for panel in panels:
+        by_name.setdefault(panel.y, []).append(panel)
+    alone = len(by_name) == len(panels)
+    rows = [list(panels)] if alone else list(by_name.values())
     columns = max(map(len, rows))
 
     def draw(figure: Figure, theme: Mapping[str, Any]) -> None:
-        grid = figure.subplots(len(rows), columns, sharey="row", squeeze=False)
+        sharey: Any = not alone and "row"
+        grid = figure.subplots(len(rows), columns, sharey=sharey, squeeze=False)
         for row, all_axes in zip(rows, grid, strict=True):
-            for panel, axes in zip(row, all_axes, strict=False):
+            for k, (panel, axes) in enumerate(zip(row, all_axes, strict=False)):
                 _panel(axes, panel, theme)
+                axes.set_ylabel(panel.y if alone or k == 0 else "")
             for axes in all_axes[len(row) :]:
                 axes.set_axis_off()
-            all_axes[0].set_ylabel(row[0].y)
 
     return _save(path, content_of(panels), draw, 1.8 + 2.6 * columns, 0.2 + 3.3 * len(rows))
 
