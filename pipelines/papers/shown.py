@@ -91,13 +91,13 @@ HEADLINE = (
 )  # fmt: skip
 
 
-def _seeds(name: str) -> tuple[str, ...]:
-    """Returns the names of a row's runs of seeds 1 and 2."""
-    return tuple(f"{name}-seed{seed}" for seed in (1, 2))
+def _seeds(name: str, number: int = 2) -> tuple[str, ...]:
+    """Returns the names of a row's runs of seeds 1 to a number."""
+    return tuple(f"{name}-seed{seed}" for seed in range(1, number + 1))
 
 
 AT_0 = {
-    1: ("depth 1, offset 0", _seeds("lgru1-d38e8c44")),
+    1: ("depth 1, offset 0", _seeds("lgru1-d38e8c44", 3)),
     2: ("depth 2, offset 0", _seeds("lgru2-3df157ad")),
     3: ("depth 3, offset 0", _seeds("lgru3-481a390c")),
     4: ("depth 4, offset 0", _seeds("lgru4-3caa3214")),
@@ -108,11 +108,12 @@ AT_3 = {
     6: ("depth 6, offset -3", ("depth6-offset3",)),
     8: ("depth 8, offset -3", ("depth8-offset3",)),
 }
+SCALED = "depth 4, scale 0.1", ("depth4-scale",)
 DEEPER = 0.63  # DTMT#4 over DTMT#1 in the paper, Table 3
 OVER = {1: 1.46, 4: 2.09}  # DTMT#1 and DTMT#4 over the Transformer in the paper, Table 1
 OVER_SHALLOW = {1: 2.84, 4: 3.47}  # over ShallowRNMT, Table 1; the Transformer is 1.38 over it
 OVER_L_GRU = {1: 0.58, 4: 1.21}  # over the same with L-GRUs, Table 3
-SHALLOW_RNMT = "ShallowRNMT", _seeds("gru0-a2a2bc3b")
+SHALLOW_RNMT = "ShallowRNMT", _seeds("gru0-a2a2bc3b", 3)
 SHALLOW_L_GRU = "ShallowRNMT + L-GRU", _seeds("lgru0-de78b5fb")
 TRANSFORMER = "Transformer, searched", _seeds("transformer-searched-0ed807e4")
 TWICE = "Transformer, searched, twice the updates", _seeds("recurrence-base-from_base-0ed807e4")
@@ -128,6 +129,8 @@ COMPARED = (
     Pair(CASED, AT_0[2], AT_0[4], DEEPER - 0.25),
     Pair(CASED, AT_0[1], AT_0[4], DEEPER),
     Pair(CASED, AT_0[4], AT_3[4]),
+    Pair(CASED, AT_0[4], SCALED),
+    Pair(CASED, AT_3[4], SCALED),
     Pair(CASED, AT_0[1], AT_1),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
