@@ -101,5 +101,16 @@ def test_lines_without_blanks_are_binned_by_characters():
         assert lengths(split).axes[0].get_xlabel() == f"source {unit}, and sentences"
 
 
+def test_case_counts_unless_the_split_ignores_it():
+    shouted = [text.upper() for text in TRANSLATIONS]
+    for lowercase in (False, True):
+        scores = vars(score_hypotheses(shouted, REFERENCES, lowercase=lowercase))
+        split = SplitFacts("test", scores, SOURCES, REFERENCES, shouted, lowercase=lowercase)
+        like = TRANSLATIONS if lowercase else shouted
+        assert (split.counts == count_sentences(like, REFERENCES)).all()
+        best = page(RunFacts("t", {}, [], [split])).partition("best sentences")[2]
+        assert ("100.0" in best) == lowercase
+
+
 def test_validations_are_a_table():
     assert metrics(HISTORY) == "step,bleu,loss,cross_entropy\n10,1.5,3.0,\n20,2.5,,1.0\n"

@@ -210,6 +210,16 @@ def test_case_counts_unless_lowercase_is_asked_for():
     assert "case:lc" in uncased.chrf_signature
 
 
+def test_case_counts_in_a_comparison_unless_lowercase_is_asked_for():
+    systems = {"same": REFERENCES[:3], "shouted": [line.upper() for line in REFERENCES[:3]]}
+    for lowercase, case in ((False, "mixed"), (True, "lc")):
+        _, shouted = compare_systems(systems, REFERENCES[:3], lowercase=lowercase, samples=5)
+        for name in ("BLEU", "chrF2"):
+            found = shouted.metrics[name]
+            assert found.score == pytest.approx(100.0) if lowercase else found.score < 20.0
+            assert f"case:{case}" in found.signature
+
+
 def test_exact_match_is_a_percentage_of_sentences_and_optional():
     assert score_hypotheses(HYPOTHESES, REFERENCES).exact_match is None
     assert score_hypotheses(HYPOTHESES, REFERENCES, exact_match=True).exact_match == 25.0

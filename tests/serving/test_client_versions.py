@@ -32,6 +32,23 @@ def test_what_one_version_translated_another_does_not_go_on_with(
     assert len(model.requests[4:]) == 3  # from the first line on
 
 
+def test_what_one_model_or_server_translated_another_does_not_go_on_with(
+    run, protocol, tmp_path, monkeypatch
+):
+    text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1)
+    for kind in KINDS.values():
+        monkeypatch.setattr(kind, "version", lambda _: "1")
+    first, second = Shouter([None, "INTERNAL", None, "INTERNAL"]), Shouter()
+    with protocol(first) as server, protocol(second) as other:
+        for model in ("a", "b"):
+            with pytest.raises(UserError, match="refuses"):
+                run(text, *server, *options, "--model", model)
+            assert (tmp_path / "target.partial").read_text() == "LINE\n" * 4
+        assert run(text, *other, *options, "--model", "b")[0] == text.upper()
+    assert len(second.requests) == 3  # from the first line on
+    assert len(list(tmp_path.glob("target.partial.old*"))) == 2
+
+
 def test_while_a_server_is_away_what_was_finished_stays(run, protocol, tmp_path, monkeypatch):
     text, options = "line\n" * 12, ("--batch-size", 4, "--concurrency", 1, "--retries", 1)
     away = []  # what is raised before the version is told
