@@ -8,8 +8,10 @@ import pytest
 import requests
 
 from dtmt_tf.client.connections import GrpcConnection, RestConnection, TemporaryFailure
+from dtmt_tf.client.sending import Sending
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
+from dtmt_tf.refusals import Refusals
 from tests.serving.shouter import Shouter
 
 KINDS = {"--rest": RestConnection, "--grpc": GrpcConnection}
@@ -74,6 +76,18 @@ def test_while_a_server_is_away_what_was_finished_stays(run, protocol, tmp_path,
         assert run(text, *server, *options)[0] == text.upper()
     assert len(model.requests) == 4  # the first four lines once
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_waits_double_up_to_half_a_minute(monkeypatch):
+    def version():
+        raise TemporaryFailure("It is away.")
+
+    sending, waits = Sending(1, 10, Refusals(False)), []
+    monkeypatch.setattr(sending._stopped, "wait", waits.append)
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    with pytest.raises(UserError, match=r"Tries: 11\.$"):
+        sending.version(SimpleNamespace(version=version))
+    assert waits == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30]
 
 
 def test_a_server_tells_its_version_or_nothing(translator):
