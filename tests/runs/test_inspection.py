@@ -40,6 +40,18 @@ def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     assert [len(each) for each in subwords] == lengths and max(lengths) <= longest
 
 
+def test_a_batch_is_shown_as_texts_of_its_two_sides():
+    german = ["EIN HUND RENNT", "ZWEI HUNDE", "EINE KATZE SCHLÄFT"]
+    sizes = DataConfig(joint_vocabulary=False, source_vocab_size=40, target_vocab_size=45)
+    vocabulary = Vocabulary.train(LINES * 5, german * 5, sizes)
+    run = SimpleNamespace(corpus=SimpleNamespace(sizes={}), vocabulary=vocabulary)
+    ids = [
+        side.encode(tf.constant(texts)).to_tensor()
+        for side, texts in ((vocabulary.source, LINES), (vocabulary.target, german))
+    ]
+    assert RunValidator(run, None).texts(*ids) == list(zip(LINES, german, strict=True))
+
+
 def test_samples_are_of_training_where_no_validation_pair_has_text():
     text = {"train": (["a", "b"], ["A", "B"]), "validation": (["a"], [" "])}
     corpus = SimpleNamespace(lines=lambda split, count: text[split])
