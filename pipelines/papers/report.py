@@ -117,10 +117,10 @@ def rewrite(path: Path, folder: Path) -> None:
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
 
 
-def _check_places(path: Path, folder: Path) -> None:
+def _check_places(path: Path, folder: Path, page: str = REPORT.name) -> None:
     if path.resolve() == REPORT and folder.resolve() != records.RECORDS:
         raise UserError(
-            f"{path.name} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
+            f"{page} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
             "such as to mine.md, and add --report mine.md."
         )
 
@@ -175,12 +175,14 @@ def _document_of(path: Path) -> str:
     return there[0] if there else REPORT.name
 
 
-def page_of(path: Path, paper: Paper) -> Path:
+def page_of(path: Path, folder: Path, paper: Paper) -> Path:
     """Returns the page that a paper's tables come to be in, where a report is asked for.
 
     Raises:
-        UserError: If it is a copy of another page.
+        UserError: If it is a copy of another page, or the repository's own for the results of
+            another folder.
     """
+    _check_places(path, folder, paper.document)
     if path.resolve() == REPORT:
         return ROOT / paper.document
     if path.exists() and f"<!-- {paper.name} " not in path.read_text("utf-8"):

@@ -114,7 +114,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
         return 0
     for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):
         beginning(args, seed)
-    page = report.page_of(args.report, paper)
+    page = report.page_of(args.report, args.records, paper)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
