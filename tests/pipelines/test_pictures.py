@@ -82,6 +82,15 @@ def test_a_panel_draws_more_lines_than_there_are_colours(tmp_path):
     assert {line.label for line in lines} <= set(texts(path))
 
 
+def test_panels_that_share_no_scale_stand_side_by_side(tmp_path):
+    one, two = PANEL, Panel("Other", "x", "z", PANEL.lines)
+    for panels, is_wide in (([one, two], True), ([one, one, two], False)):
+        drawn = ET.parse(pictures.draw_panels(tmp_path / "a", panels)[0])
+        width, height = (float(drawn.getroot().get(side)[:-2]) for side in ("width", "height"))
+        assert (width > 1.5 * height) == is_wide
+        assert {"y", "z"} <= set(texts(tmp_path / "a-light.svg"))
+
+
 def test_drawing_again_gives_the_same_file(tmp_path):
     first = [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])]
     assert [path.read_bytes() for path in pictures.draw_panels(tmp_path / "a", [PANEL])] == first
