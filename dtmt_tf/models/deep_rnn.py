@@ -55,7 +55,7 @@ class DeepRNNConfig(ModelConfig):
         "how far blocks without input update at first; below 0: shallow start",
     )
     use_layer_norm: bool = setting(
-        True, "whether projections are layer-normalised; if not, see FAMILY.md"
+        True, "whether projections are normed; if not, see DEEP_ARCHITECTURES.md"
     )
 
     def __post_init__(self) -> None:

@@ -147,7 +147,6 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="deep_architectures",
     title="Miceli Barone et al. (2017), Deep Architectures for NMT",
-    document="FAMILY.md",
     task="multi30k_ende",
     families=FAMILIES,
     rows=ROWS,

@@ -238,7 +238,6 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="dtmt",
     title="Meng and Zhang (2019), DTMT",
-    document="DTMT.md",
     task="multi30k_ende",
     families=FAMILIES,
     rows=ROWS,

@@ -22,7 +22,7 @@ def _family(small: int, paper: int) -> dict[str, tuple[str, Settings]]:
     """Returns model and settings by preset, for a width of states.
 
     The paper's first weights, N(0, 0.04^2), are for its width. They learn late in narrower layers,
-    see FAMILY.md, so here products of all widths begin equally large.
+    see LAU.md, so here products of all widths begin equally large.
     """
     stddev = round(0.08 * (256 / small) ** 0.5, 3)
     sizes = "model.embedding_dim=256", f"model.units={small}", f"model.initializer_stddev={stddev}"
@@ -117,7 +117,6 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="lau",
     title="Wang et al. (2017), Deep NMT with Linear Associative Unit",
-    document="FAMILY.md",
     task="multi30k_ende_tok",
     families=FAMILIES,
     rows=ROWS,

@@ -72,7 +72,6 @@ class Paper:
     Args:
         name: Its name in commands and markers.
         title: Authors, year and name.
-        document: The page of the repository that holds its tables.
         task: What its rows are trained on unless another task is named.
         families: Model and settings by family and preset. Settings that all rows are to share are
             checked against the first family, which has all presets; others may lack some.
@@ -86,7 +85,6 @@ class Paper:
 
     name: str
     title: str
-    document: str
     task: str
     families: Mapping[str, Mapping[str, tuple[str, Settings]]]
     rows: Mapping[str, Row]
@@ -95,6 +93,11 @@ class Paper:
     shared: Mapping[str, Settings] = field(default_factory=dict)
     recipes: Mapping[str, Mapping[str, Settings]] = field(default_factory=dict)
     prefix: str = ""
+
+    @property
+    def page(self) -> str:
+        """The page of the repository that holds its tables, such as DTMT.md."""
+        return f"{self.name.upper()}.md"
 
     @property
     def family(self) -> str:

@@ -1,4 +1,4 @@
-"""What probes found of encoders: FAMILY.md's table of it, from files that `dtmt probe` wrote."""
+"""What probes found of encoders: RECURRENCE.md's table, from files that `dtmt probe` wrote."""
 
 from __future__ import annotations
 

@@ -164,7 +164,6 @@ FIGURES: dict[str, Table] = {
 PAPER = Paper(
     name="recurrence",
     title="Hao et al. (2019), Modeling Recurrence for Transformer",
-    document="FAMILY.md",
     task="multi30k_ende",
     families=FAMILIES,
     rows=ROWS,

@@ -46,11 +46,11 @@ def command() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "python pipelines/documents.py",
-        "Rewrite the generated parts of RESULTS.md, README.md, DTMT.md, FAMILY.md, "
-        "EXPERIMENTS.md and SPEED.md, and the pictures, from "
-        "the results of finished runs. With add, first make a result of each run named: settings, "
-        "seed, scores, size, speed. With attention, first take the attention map of README.md "
-        "from an exported run.",
+        "Rewrite the generated parts of RESULTS.md, README.md, EXPERIMENTS.md, SPEED.md and the "
+        f"pages of papers ({', '.join(paper.page for paper in PAPERS.values())}), and the "
+        "pictures, from the results of finished runs. With add, first make a result of each run "
+        "named: settings, seed, scores, size, speed. With attention, first take the attention map "
+        "of README.md from an exported run.",
         "python pipelines/documents.py",
         "python pipelines/documents.py add saved_models/multi30k_ende/dtmt_tied",
         "python pipelines/documents.py attention saved_models/cldr_ende/demo",
@@ -107,9 +107,8 @@ def rewrite(path: Path, folder: Path) -> None:
         for name, systems in probed.items():
             pictures.draw_probed(pictures.PICTURES / name, systems)
     else:
-        name = _document_of(path)
-        parts = summary(found) if name == REPORT.name else sections(found, name)
-        documents = {path: parts}
+        paper = _paper_of(path)
+        documents = {path: sections(found, paper) if paper else summary(found)}
     for document, parts in documents.items():
         if not document.exists():
             raise UserError(f"{document} was not found. Its tables stand between <!-- dtmt table 3 "
@@ -153,26 +152,23 @@ def summary(found: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def sections(found: Sequence[Record], document: str) -> dict[str, str]:
-    """Returns the generated parts of a page of papers by the name in their markers."""
-    parts: dict[str, str] = {}
-    for paper in (paper for paper in PAPERS.values() if paper.document == document):
-        of = [record for record in found if records.is_of(record, paper)]
-        parts |= {f"{paper.name} table {name}": tables.each_budget(of, table, tables.rows_table)
-                  for name, table in paper.tables.items()}  # fmt: skip
-        parts |= {f"{paper.name} figure {name}": tables.each_budget(of, table, figures.figure_table)
-                  for name, table in paper.figures.items()}  # fmt: skip
-    return parts
+def sections(found: Sequence[Record], paper: Paper) -> dict[str, str]:
+    """Returns the generated parts of a paper's page by the name in their markers."""
+    of = [record for record in found if records.is_of(record, paper)]
+    return {
+        f"{paper.name} {kind} {name}": tables.each_budget(of, table, write)
+        for kind, written, write in (
+            ("table", paper.tables, tables.rows_table),
+            ("figure", paper.figures, figures.figure_table),
+        )
+        for name, table in written.items()
+    }
 
 
-def _document_of(path: Path) -> str:
-    """Returns the page that a report is a copy of, by the papers whose tables have a place in it.
-
-    That of RESULTS.md if there is none, so that what is missing is told.
-    """
+def _paper_of(path: Path) -> Paper | None:
+    """Returns the paper whose page a report is a copy of, None if it is one of RESULTS.md."""
     text = path.read_text("utf-8") if path.exists() else ""
-    there = [paper.document for paper in PAPERS.values() if f"<!-- {paper.name} " in text]
-    return there[0] if there else REPORT.name
+    return next((paper for paper in PAPERS.values() if f"<!-- {paper.name} " in text), None)
 
 
 def page_of(path: Path, folder: Path, paper: Paper) -> Path:
@@ -182,12 +178,12 @@ def page_of(path: Path, folder: Path, paper: Paper) -> Path:
         UserError: If it is a copy of another page, or the repository's own for the results of
             another folder.
     """
-    _check_places(path, folder, paper.document)
+    _check_places(path, folder, paper.page)
     if path.resolve() == REPORT:
-        return ROOT / paper.document
+        return ROOT / paper.page
     if path.exists() and f"<!-- {paper.name} " not in path.read_text("utf-8"):
         raise UserError(
-            f"{path} has no place for tables of {paper.name}. Make it a copy of {paper.document}."
+            f"{path} has no place for tables of {paper.name}. Make it a copy of {paper.page}."
         )
     return path
 
@@ -196,13 +192,12 @@ def others(
     found: Sequence[Record], speeds: Sequence[Record], probed: Mapping[str, probes.Systems]
 ) -> dict[Path, dict[str, str]]:
     """Returns the generated parts of the documents beside RESULTS.md."""
-    pages = sorted({paper.document for paper in PAPERS.values()})
-    papers = {ROOT / name: sections(found, name) for name in pages}
-    papers[ROOT / recurrence.PAPER.document] |= {
+    pages = {ROOT / paper.page: sections(found, paper) for paper in PAPERS.values()}
+    pages[ROOT / recurrence.PAPER.page] |= {
         name: probes.table(systems) for name, systems in probed.items()
     }
     return {
-        **papers,
+        **pages,
         ROOT / "README.md": {"headline": tables.headline_table(found)},
         ROOT / "EXPERIMENTS.md": {"transitions": tables.runs_compared(found)},
         ROOT / "SPEED.md": {"speed": speed.section(speeds) or tables.NOTHING},

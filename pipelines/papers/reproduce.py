@@ -173,9 +173,8 @@ def _parser() -> Parser:
     parser = Parser(
         "python pipelines/reproduce.py",
         "Run the rows of tables and figures of a paper, each with the same number of updates, "
-        "score them, and rewrite the tables of the paper's page, DTMT.md or FAMILY.md. Rows "
-        "that have a record are not run again: --records names another place, --report a copy of "
-        "that page.",
+        "score them, and rewrite the tables of the paper's page, such as DTMT.md. Rows that have "
+        "a record are not run again: --records names another place, --report a copy of that page.",
         "python pipelines/reproduce.py dtmt --table 3 6 --plan",
         "python pipelines/reproduce.py dtmt --table 3 --rows gru0 lgru0 --seeds 1 2 \\",
         "    --max-steps 1650 --records mine --report mine.md",

@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import figures, jobs, panels, report, reproduce, tables
+from pipelines.papers import PAPERS, figures, jobs, panels, report, reproduce, tables
 from pipelines.papers.deep_architectures import FIGURES, PAPER, PRINTED, ROWS, TABLES
 from pipelines.papers.paper import Table
 from tests.pipelines.test_results import cells, record
@@ -68,14 +68,13 @@ def test_bleu_is_the_mean_of_three_test_sets_and_cross_entropy_is_printed():
 
 
 def test_rows_without_a_result_are_shown_as_not_run():
-    text = report.sections([], "FAMILY.md")["deep_architectures table 1"]
+    there = report.sections([], PAPER)
+    text = there["deep_architectures table 1"]
     assert text.count("| not run |") == 4
     assert cells(text, "baseline")[-3:] == ["24.47", "", "49.98"]
-    there = report.sections([], "FAMILY.md")
-    assert {name for name in there if name.startswith("deep_architectures ")} == {
+    assert set(there) == {
         *(f"deep_architectures table {number}" for number in TABLES), "deep_architectures figure 5"
     }  # fmt: skip
-    assert "deep_architectures table 1" not in report.sections([], "DTMT.md")
 
 
 def of_row(row, **others):
@@ -89,7 +88,7 @@ def test_rows_with_a_result_show_the_least_cross_entropy_over_seeds():
         of_row("baseline", seed=2, cross_entropy={"50": 1.25, "100": 2.5}),
         of_row("baseline_no_norm", seed=1, rate=0.5),
     ]
-    text = report.sections(found, "FAMILY.md")["deep_architectures table 1"]
+    text = report.sections(found, PAPER)["deep_architectures table 1"]
     line = cells(text, "+ layer normalisation", "1,234,567")
     assert line[-3:] == ["25.30", "1.375", "47.53"]
     assert cells(text, "baseline", "1,234,567")[-3:] == ["24.47", "", "49.98"]
@@ -110,7 +109,7 @@ def test_figure_5_shows_accuracy_by_words_as_the_mean_over_seeds():
         of_row("bideep4x2", contrast=other, **MEASURE),
         of_row("transition4_8"),
     ]
-    text = report.sections(found, "FAMILY.md")["deep_architectures figure 5"]
+    text = report.sections(found, PAPER)["deep_architectures figure 5"]
     assert cells(text, "position, words") == ["position, words", "0-3", "4-7", "16+"]
     assert cells(text, "shallow GRU", "1,234,567")[3] == "2"  # seeds, and their BLEU
     assert cells(text, "shallow GRU", "70.0 (10)")[2:] == ["100.0 (2)", "25.0 (4)"]
@@ -141,7 +140,7 @@ def test_a_figure_without_scored_sets_is_not_run():
 
 
 def test_a_copy_of_a_page_is_rewritten_as_that_page(tmp_path):
-    for name in ("RESULTS.md", "DTMT.md", "FAMILY.md"):
+    for name in ("RESULTS.md", *(paper.page for paper in PAPERS.values())):
         copy = tmp_path / "mine.md"
         text = (report.ROOT / name).read_text("utf-8")
         copy.write_text(text.replace("<!-- end -->", "changed\n<!-- end -->", 1), "utf-8")

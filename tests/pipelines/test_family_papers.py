@@ -65,8 +65,8 @@ def test_a_table_of_another_language_has_its_own_task_and_shows_no_other(monkeyp
     series = {"paper": "lau", "preset": "small", "max_steps": 9, "set": [], "hash": "e"}
     german, french = (record("lau_4_4", series=series) | {"task": task}
                       for task in ("multi30k_ende_tok", "multi30k_enfr_tok"))  # fmt: skip
-    assert "not run" in report.sections([german], "FAMILY.md")["lau table 3"]
-    assert "not run" not in report.sections([french], "FAMILY.md")["lau table 3"]
+    assert "not run" in report.sections([german], lau.PAPER)["lau table 3"]
+    assert "not run" not in report.sections([french], lau.PAPER)["lau table 3"]
     monkeypatch.setattr(costs, "show", lambda *_: None)
     monkeypatch.setattr("sys.argv", "reproduce.py lau --table 3 --plan".split())
     assert reproduce.command() == 0
@@ -197,7 +197,7 @@ def test_the_printed_differences_are_the_papers():
 
 
 def test_the_page_lists_all_rows_until_they_are_run():
-    parts = report.sections([], "FAMILY.md")
+    parts = report.sections([], recurrence.PAPER) | report.sections([], lau.PAPER)
     for module in (recurrence, lau):
         for number, table in module.TABLES.items():
             text = parts[f"{module.PAPER.name} table {number}"]
@@ -212,7 +212,7 @@ def test_the_budget_with_most_rows_is_first_and_lists_what_was_not_run():
         return record(row, series={**series, "hash": f"e{updates}"})
 
     found = [of("base", 5), of("base", 7), of("biarn1", 7)]
-    parts = report.sections(found, "FAMILY.md")["recurrence table 1"].split("\n\n")
+    parts = report.sections(found, recurrence.PAPER)["recurrence table 1"].split("\n\n")
     assert [part.count("not run") for part in parts if part.startswith("| row")] == [4, 0]
     assert ["7 updates" in part for part in parts if part.startswith("`")] == [True, False]
 

@@ -326,7 +326,6 @@ def test_each_recorded_row_has_a_command_on_a_page():
 OTHER = Paper(
     name="other",
     title="Another paper",
-    document="DTMT.md",
     task="multi30k_ende_tok",
     families={"deep": {"small": ("dtmt_small", ("model.num_heads=4",))}},
     rows={"gru0": Row(("model.encoder_depth=0",)), "new": Row(())},
@@ -344,9 +343,10 @@ def test_another_paper_is_one_value(monkeypatch):
     assert jobs.series(args)["paper"] == "other"
     ours = next(record for record in RECORDED if record["row"] == "gru0")
     theirs = {**ours, "name": "theirs", "series": {**ours["series"], "paper": "other"}}
-    parts = report.sections([ours, theirs], "DTMT.md")
-    assert {"other table 2", "dtmt table 3", "dtmt figure 3"} < set(parts)
-    assert "| Old |" in parts["other table 2"] and "| Old |" not in parts["dtmt table 3"]
+    pages = [report.sections([ours, theirs], paper) for paper in (PAPER, OTHER)]
+    assert {"dtmt table 3", "dtmt figure 3"} < set(pages[0]) and set(pages[1]) == {"other table 2"}
+    assert "| Old |" in pages[1]["other table 2"] and "| Old |" not in pages[0]["dtmt table 3"]
+    assert OTHER.page == "OTHER.md"
     assert [records.is_of(theirs, paper) for paper in (PAPER, OTHER)] == [False, True]
 
 

@@ -82,8 +82,8 @@ def test_contrasts_are_asked_of_the_rows_that_show_them():
         ("dtmt --table 3 2 --recipe short", "no recipe 'short' of wmt14_ende"),
         ("dtmt --table 3 --precision float32 --set training.precision=bfloat16", "beside --prec"),
         ("lau --table 1 --contrast {page}", "--contrast goes with --figure 5 of deep_architec"),
-        ("lau --table 1 --records {page.parent}/none --report {page}", "a copy of FAMILY.md"),
-        ("lau --table 1 --records {page.parent}/none", r"^FAMILY\.md shows .* Copy the page"),
+        ("lau --table 1 --records {page.parent}/none --report {page}", "a copy of LAU.md"),
+        ("lau --table 1 --records {page.parent}/none", r"^LAU\.md shows .* Copy the page"),
     ],
 )
 def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, tmp_path, words, told):
