@@ -84,6 +84,8 @@ def resolve(
     """
     sections: dict[str, Any] = {name: getattr(task, name) for name in SECTIONS[1:]}
     sections["model"] = model
+    if file and file.of_run:  # what it lacks is what the code did then
+        sections = {name: type(section)() for name, section in sections.items()}
     owners = dict.fromkeys(SECTIONS[1:], f"task {task.name}") | {"model": f"model {model_name}"}
     origins = {
         f"{name}.{item.name}": owners[name]
@@ -150,7 +152,7 @@ def _read_entries(file: SettingsFile, sections: Mapping[str, Any]) -> list[Chang
             value = _parse_value(entry.key, entry.value, _kind(entry.key, sections))
         except UserError as error:
             raise UserError(f"{entry.place}: {error}") from None
-        changes.append((entry.key, value, file.path.name))
+        changes.append((entry.key, value, file.origin))
     return changes
 
 

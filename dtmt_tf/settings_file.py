@@ -1,8 +1,9 @@
-"""Files of settings in YAML, read as texts with their lines and written with what they mean."""
+"""Files of settings in YAML, or those of a run, read as texts with their lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 
 from dtmt_tf.errors import UserError, hint
+from dtmt_tf.settings import other_side
 
 TASK, MODEL_NAME, MODEL = "task", "model_name", "model"
 NAMES = TASK, MODEL_NAME
@@ -39,27 +41,39 @@ class SettingsFile:
         names: Of the task and of the preset, as far as it names them.
         entries: Its settings.
         places: File and line of each name.
+        of_run: Whether it has all settings of a run; one of an earlier version lacks later ones.
     """
 
     path: Path
     names: dict[str, str]
     entries: tuple[Entry, ...]
     places: dict[str, str]
+    of_run: bool = False
+
+    @property
+    def origin(self) -> str:
+        """How settings name where they come from."""
+        return f"run {self.path.parents[1].name}" if self.of_run else self.path.name
 
 
 def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
     """Reads a file such as `dtmt train --show-config` prints, or any part of one.
 
     A setting stands below its section or has its whole name, as in `model.units: 512`. Values are
-    left as they are written: their settings know how to read them.
+    left as they are written: their settings know how to read them. A run's `experiment.json` has
+    them below `settings`; where that run was reversed, source and target change sides once more.
 
     Args:
-        path: A YAML file.
+        path: A file of YAML, which JSON is, too; or the folder of a run.
         sections: Names of all sections.
 
     Raises:
         UserError: If it can not be read, or holds anything else, or anything twice.
     """
+    if path.is_dir():
+        path = path / "train" / "experiment.json"
+        if not path.exists():
+            raise UserError(f"{path.parents[1]} is neither a file of settings nor a run's folder.")
     try:
         root = yaml.compose(path.read_bytes(), Loader=yaml.BaseLoader)
     except OSError as error:
@@ -68,10 +82,11 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         raise UserError(f"{path} is no YAML: {_one_line(error)}") from error
     except RecursionError as error:
         raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error
+    of_run = _below_settings(root)
     names: dict[str, str] = {}
     places: dict[str, str] = {}
     entries: dict[str, Entry] = {}
-    for name, value, place in _items(root, f"{path}:1"):
+    for name, value, place in _items(of_run or root, f"{path}:1"):
         if name in NAMES:
             if not isinstance(value, yaml.ScalarNode) or not value.value:
                 raise UserError(f"{place}: {name} should be a name.")
@@ -91,7 +106,31 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         else:
             near = hint(name, [*NAMES, *sections], f"There are {', '.join(sections)}.")
             raise UserError(f"{place}: unknown section {name!r}. {near}")
-    return SettingsFile(path, names, tuple(entries.values()), places)
+    found = _turned(entries) if of_run else entries.values()
+    return SettingsFile(path, names, tuple(found), places, of_run is not None)
+
+
+def _below_settings(root: yaml.Node | None) -> yaml.MappingNode | None:
+    """Returns the settings in a run's `experiment.json`, None in any other file."""
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if key.value == "settings" and isinstance(value, yaml.MappingNode):
+            return value
+    return None
+
+
+def _turned(entries: Mapping[str, Entry]) -> list[Entry]:
+    """Returns the settings of a run as they were given before `data.reverse`."""
+    reverse, joint = (
+        name in entries and entries[name].value == "true"
+        for name in ("data.reverse", "data.joint_vocabulary")
+    )
+    found = []
+    for entry in entries.values():
+        section, _, name = entry.key.partition(".")
+        if reverse and section == "data":
+            entry = dataclasses.replace(entry, key=f"data.{other_side(name, joint)}")
+        found.append(entry)
+    return found
 
 
 def _add(entries: dict[str, Entry], key: str, node: yaml.Node, place: str) -> None:

@@ -19,7 +19,7 @@ ALLOWED = {
     "settings": {"errors"},
     "languages": {"errors"},
     "config": {"languages", "settings"},
-    "settings_file": {"errors"},
+    "settings_file": {"errors", "settings"},
     "sizing": {"errors", "languages"},
     "experiment": {"config", "errors", "languages", "settings", "settings_file"},
     "files": {"errors"},

@@ -1,12 +1,14 @@
 """Settings files: any part of what `--show-config` prints, and nothing else."""
 
+import json
 import re
 
 import pytest
 import yaml
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import SECTIONS, resolve, show
+from dtmt_tf.experiment import SECTIONS, resolve, show, to_dict
+from dtmt_tf.files import write_json
 from dtmt_tf.settings_file import as_yaml, read_settings_file
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
@@ -79,6 +81,66 @@ def test_what_is_shown_can_be_read_again(read, overrides):
     experiment, origins = resolved(*overrides)
     again, _ = applied(read(show(experiment, origins)))
     assert again == experiment
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Returns a run's folder with the settings that some overrides lead to."""
+
+    def of(*overrides):
+        experiment, origins = resolved(*overrides)
+        saved = {"origins": origins, "settings": to_dict(experiment), "versions": {}}
+        write_json(tmp_path / "base" / "train" / "experiment.json", saved)
+        return tmp_path / "base", experiment
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.units=12", "model.context_dim=5", "training.adam_epsilon=1e-9"),
+        ("data.train_source=\U0001f415 a.en,b.en", "data.train_target=a.de,b.de"),
+        ("data.reverse=true", "data.train_source=a.en", "data.train_target=a.de",
+         "data.source_vocab_size=300", "data.joint_vocabulary=false"),
+        ("data.reverse=true", "data.source_vocab_size=300", "data.joint_vocabulary=true"),
+    ],
+)  # fmt: skip
+def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides):
+    folder, experiment = run(*overrides)
+    for place in folder, folder / "train" / "experiment.json":
+        file = read_settings_file(place, SECTIONS)
+        assert file.names == {"task": "toy", "model_name": "toy8"}
+        again, origins = applied(file)
+        assert again == experiment
+        assert set(origins.values()) == {"run base"}
+    changed, origins = applied(file, "model.units=16")
+    assert (changed.model.units, origins["model.units"]) == (16, "--set")
+
+
+def test_what_an_older_run_does_not_know_is_its_default_whatever_the_preset_says_now(run):
+    folder, _ = run()
+    path = folder / "train" / "experiment.json"
+    saved = json.loads(path.read_text("utf-8"))
+    del saved["settings"]["model"]["num_heads"], saved["settings"]["data"]["reverse"]
+    write_json(path, saved)
+    now = ToyConfig(num_heads=4)
+    again, origins = resolve(TASK, "toy8", now, file=read_settings_file(folder, SECTIONS))
+    assert (again.model.num_heads, again.data.reverse) == (ToyConfig().num_heads, False)
+    assert origins["model.num_heads"] == "default"
+
+
+def test_a_folder_without_a_run_and_a_damaged_run_are_told(run, tmp_path):
+    with pytest.raises(UserError, match=rf"^{tmp_path} is neither a file of settings nor a run's"):
+        read_settings_file(tmp_path, SECTIONS)
+    folder, _ = run()
+    path = folder / "train" / "experiment.json"
+    path.write_text(path.read_text("utf-8").replace('"units": 8', '"units": "x"'), "utf-8")
+    with pytest.raises(UserError, match=r"experiment\.json:\d+: `model.units` should be of type"):
+        applied(read_settings_file(folder, SECTIONS))
+    path.write_text(path.read_text("utf-8")[:99], "utf-8")
+    with pytest.raises(UserError, match=r"experiment\.json is no YAML"):
+        read_settings_file(folder, SECTIONS)
 
 
 def test_another_reader_of_yaml_finds_the_same_values():

@@ -160,9 +160,9 @@ def add_config(group: argparse._ActionsContainer) -> None:
         "--config",
         action=Once,
         type=lambda text: read_settings_file(Path(text), SECTIONS),
-        metavar="FILE",
+        metavar="FILE|RUN",
         help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
-        "prints; --task, --model and --set override it",
+        "prints, or a run's folder, for all of its own; --task, --model and --set override it",
     )
 
 

@@ -93,8 +93,9 @@ def table() -> str:
         "# Settings",
         "",
         "`--set section.name=value` changes a setting. `--config run.yaml` reads any of them from",
-        "a file; `dtmt train --show-config` prints such a file with all values. A task and a",
-        "preset override some of the defaults below.",
+        "a file; `dtmt train --show-config` prints such a file with all values. `--config` with a",
+        "run's folder trains with all of that run's. A task and a preset override some of the",
+        "defaults below.",
         "",
         "This page is the output of `dtmt config table`. `dtmt config diff` compares two runs.",
     ]
