@@ -40,6 +40,16 @@ def quiet_stderr() -> Iterator[None]:
             os.close(kept)
 
 
+def let_python_pass() -> None:
+    """From now on shows what Python itself writes meanwhile, such as a server's log.
+
+    It keeps what descriptor 2 is now; what libraries write there is still caught.
+    """
+    if sys.stderr is not None:
+        sys.stderr.flush()
+        sys.stderr = os.fdopen(os.dup(2), "w", 1, sys.stderr.encoding, "backslashreplace")
+
+
 def _buffer() -> IO[bytes]:
     """Returns a file without a name; in memory where the system can, as no folder may be there."""
     if hasattr(os, "memfd_create"):

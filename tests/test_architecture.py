@@ -71,7 +71,7 @@ ALLOWED = {
         *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
         *("folders", "sizing", "fetch", "pretrained", "text", "languages"),
-        *("machine", "refusals", "server", "terminal"),
+        *("machine", "quiet", "refusals", "server", "terminal"),
     },
     "cli": {"caller", "commands", "errors"},
     "__main__": {"cli"},

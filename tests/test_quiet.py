@@ -1,6 +1,7 @@
 """Silence on file descriptor 2, broken only by an exception."""
 
 import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -8,7 +9,7 @@ import warnings
 import keras
 import pytest
 
-from dtmt_tf.quiet import ignore_softmax_of_one, quiet_stderr
+from dtmt_tf.quiet import ignore_softmax_of_one, let_python_pass, quiet_stderr
 
 
 def test_what_is_written_meanwhile_is_not_shown(capfd):
@@ -55,11 +56,30 @@ def test_threads_wait_for_each_other_and_standard_error_is_put_back(capfd):
     assert capfd.readouterr().err == "after"
 
 
+LOGS = """
+import logging, os, threading
+from dtmt_tf.quiet import let_python_pass, quiet_stderr
+let_python_pass()
+with quiet_stderr():
+    os.write(2, b"noise")
+    thread = threading.Thread(target=logging.warning, args=["a request \N{DOG FACE} failed"])
+    thread.start()
+    thread.join()
+os.write(2, b"after")
+"""
+
+
+def test_what_python_logs_meanwhile_may_pass():
+    done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, check=True)
+    assert done.stderr.decode() == "WARNING:root:a request \N{DOG FACE} failed\nafter"
+
+
 def test_a_process_without_standard_error_is_none_the_worse(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(os, "dup", None)  # what is 2 now stays as it is
     with quiet_stderr():
-        pass
+        let_python_pass()
+        assert sys.stderr is None
 
 
 def test_a_softmax_over_one_number_is_not_warned_of():

@@ -14,6 +14,7 @@ from dtmt_tf import startup
 from dtmt_tf.caller import as_called
 from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
+from dtmt_tf.quiet import let_python_pass
 
 if TYPE_CHECKING:
     from dtmt_tf.server import Models, Server
@@ -43,6 +44,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.models_config:
         print(models_config(folders, args.output_dir), end="")
         return 0
+    let_python_pass()  # a version that is loaded would swallow what other requests log
     startup.start_tensorflow()
     from dtmt_tf.server import Batching, Models, Server
 

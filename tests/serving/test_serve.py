@@ -79,6 +79,7 @@ def test_the_list_of_models_has_all_exported_runs_or_those_that_are_named(
 )
 def test_mistakes_are_told(runs, arguments, words, monkeypatch):
     monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
+    monkeypatch.setattr(serve, "let_python_pass", lambda: None)
     with pytest.raises(UserError, match=words):
         serve.command([each.format(runs=runs) for each in arguments])
 
@@ -109,6 +110,7 @@ def test_it_looks_for_newer_versions_until_it_is_stopped(runs, monkeypatch, caps
             raise KeyboardInterrupt
 
     monkeypatch.setattr(startup, "start_tensorflow", lambda: None)
+    monkeypatch.setattr(serve, "let_python_pass", lambda: told.append("log passes"))
     monkeypatch.setattr("dtmt_tf.server.Models", NotedModels)
     monkeypatch.setattr("dtmt_tf.server.Server", NotedServer)
     monkeypatch.setattr(serve, "time", SimpleNamespace(sleep=sleep))
@@ -116,7 +118,7 @@ def test_it_looks_for_newer_versions_until_it_is_stopped(runs, monkeypatch, caps
     options = "--rest-port=1 --grpc-port=2 --timeout=3 --cors --batch-sizes 4 1"
     assert serve.command([str(runs / "task" / "demo"), *options.split()]) == 0
     assert told == [
-        *(Batching([1, 4], 0.005), (1, 2, 3.0, True)),
+        *("log passes", Batching([1, 4], 0.005), (1, 2, 3.0, True)),
         (signal.SIGTERM, signal.default_int_handler),
         *(1.0, "refresh", 1.0, "refresh", 1.0),
         ("stop", 10.0),
