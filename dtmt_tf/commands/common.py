@@ -206,19 +206,26 @@ def run_folder(args: argparse.Namespace) -> Path:
 
 
 def named_run(place: Path, args: argparse.Namespace) -> Path:
-    """Returns the folder of a run: a path, or a name below `--output-dir`, with its task or alone.
+    """Returns what `find_run` finds; if nothing, a folder whose neighbours are told."""
+    found = find_run(place, args.output_dir)
+    if found.exists() or os.sep in str(place):
+        return found
+    return args.output_dir / task_and_model(args)[0].name / place
+
+
+def find_run(place: Path, folder: Path) -> Path:
+    """Returns what a path leads to, or the run of that name in a folder, with its task or alone.
 
     Raises:
         UserError: If several tasks have a run of that name.
     """
     if place.exists():
         return place if place.name not in ("", "..") else place.resolve()
-    below = [args.output_dir / place, *args.output_dir.glob(f"*/{glob.escape(str(place))}")]
+    below = [folder / place, *folder.glob(f"*/{glob.escape(str(place))}")]
     found = sorted(each for each in below if each.is_dir())
     if len(found) > 1:
         raise UserError(f"{place} may be {' or '.join(map(str, found))}. Name one of them.")
-    beside = args.output_dir / task_and_model(args)[0].name / place  # whose neighbours are told
-    return next(iter(found), place if os.sep in str(place) else beside)
+    return next(iter(found), place)
 
 
 def open_run(args: argparse.Namespace, overrides: Sequence[str] = ()) -> Run:

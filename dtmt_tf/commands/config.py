@@ -13,7 +13,6 @@ from typing import Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.errors import UserError
 from dtmt_tf.settings import Section, about, as_override, differences, listed
 from dtmt_tf.settings_file import read_settings_file
 
@@ -36,8 +35,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         nargs="*",
         type=Path,
         metavar="PLACE",
-        help="with diff: two folders of runs, or files that --config reads",
+        help="with diff: two runs, their folders or names, or files that --config reads",
     )
+    common.add_output_dir(parser)
     args = parser.parse_args(arguments)
     if len(args.places) != (2 if args.what == "diff" else 0):
         parser.error("diff takes two runs or files, table takes none")
@@ -45,34 +45,22 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.what == "table":
         print(table())
         return 0
-    first, second = (settings_of(place) for place in args.places)
+    first, second = (settings_of(common.find_run(place, args.output_dir)) for place in args.places)
     print("\n".join(_names(first, second) + listed(differences(first, second))) or "no difference")
     return 0
 
 
 def settings_of(place: Path) -> dict[str, Any]:
-    """Returns the settings of a run, of its `experiment.json`, or that a file leads to.
-
-    Settings that a run of an earlier version did not have are their defaults.
+    """Returns the settings that `--config` with a run or a file leads to.
 
     Raises:
         UserError: If there is neither.
     """
-    from dtmt_tf.experiment import SECTIONS, from_dict, read_settings, to_dict
-    from dtmt_tf.models import MODELS
+    from dtmt_tf.experiment import SECTIONS, to_dict
 
-    path = place / "train" / "experiment.json" if place.is_dir() else place
-    if not path.exists():
-        what = "is neither a run nor a file of settings" if place.exists() else "was not found"
-        raise UserError(f"{place} {what}.")
-    if path.suffix != ".json":
-        file = read_settings_file(path, SECTIONS)
-        named = argparse.Namespace(task=None, model=None, set=[], config=file)
-        return to_dict(common.experiment(named)[0])
-    values = read_settings(path)["settings"]
-    if values["model_name"] not in MODELS:
-        raise UserError(f"{path}: this version has no model {values['model_name']!r}.")
-    return to_dict(from_dict(values, type(MODELS[values["model_name"]])))
+    file = read_settings_file(place, SECTIONS)
+    named = argparse.Namespace(task=None, model=None, set=[], config=file)
+    return to_dict(common.experiment(named)[0])
 
 
 def _names(first: dict[str, Any], second: dict[str, Any]) -> list[str]:

@@ -166,8 +166,8 @@ def _parser() -> argparse.ArgumentParser:
         "runs",
         nargs="*",
         metavar="[NAME=]RUN",
-        help="a run's folder, and what clients call it (default: that of --task and --name; "
-        f"called {ALONE}, or TASK-NAME if there are several)",
+        help="a run's folder, or its name where no other task has it, and what clients call it "
+        f"(default: that of --task and --name; called {ALONE}, or TASK-NAME if there are several)",
     )
     parser.add_argument(
         "--models-config",

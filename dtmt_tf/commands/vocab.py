@@ -40,7 +40,12 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt vocab RUN/train/source.spm --text new.en",
         "dtmt vocab RUN --dictionary words.tsv",
     )
-    parser.add_argument("place", type=Path, metavar="RUN|FILE", help="a run's folder, or a file")
+    parser.add_argument(
+        "place",
+        type=Path,
+        metavar="RUN|FILE",
+        help="a run's folder, or its name where no other task has it, or a file",
+    )
     parser.add_argument(
         "--text",
         nargs="+",
@@ -69,6 +74,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
     common.add_folders(parser)
     args = parser.parse_args(arguments)
+    args.place = common.find_run(args.place, args.output_dir)
     _check(args)
     startup.start_tensorflow()
 
@@ -208,8 +214,8 @@ def _sides(
         return [(str(place), subwords, _joined(given) if given else None)], given
     if not (place / "train" / Vocabulary.FILES[0]).exists():
         raise UserError(
-            f"{place} is neither a file nor the folder of a run with sub-words of its own. Of an "
-            "ensemble, name a member."
+            f"{place} is neither a file nor a run with sub-words of its own. Of an ensemble, "
+            "name a member."
         )
     vocabulary = Vocabulary.load(place / "train")
     texts = given or _training_text(args)

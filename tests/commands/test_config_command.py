@@ -51,6 +51,17 @@ def test_a_run_and_a_file_are_compared(places, capsys):
     assert capsys.readouterr().out == "no difference\n"
 
 
+def test_a_run_is_found_by_its_name(places, tmp_path, capsys):
+    task = tmp_path / "runs" / "cldr_ende"
+    task.mkdir(parents=True)
+    places[0].rename(task / "base")
+    below = ["--output-dir", str(tmp_path / "runs")]
+    assert command(["diff", "base", str(places[1]), *below]) == 0
+    assert "training.seed: 7 -> 8" in capsys.readouterr().out
+    assert command(["diff", "base", "cldr_ende/base", *below]) == 0
+    assert capsys.readouterr().out == "no difference\n"
+
+
 def test_another_task_and_model_are_told(places, tmp_path, capsys):
     other = tmp_path / "other.yaml"
     other.write_text("task: wmt14_ende\ndata: {max_length: 64}\n", encoding="utf-8")
@@ -62,9 +73,9 @@ def test_another_task_and_model_are_told(places, tmp_path, capsys):
 
 
 def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match="is neither a run nor a file of settings"):
+    with pytest.raises(UserError, match="is neither a file of settings nor a run's folder"):
         settings_of(tmp_path)
-    with pytest.raises(UserError, match="none.yaml was not found"):
+    with pytest.raises(UserError, match="Cannot read .*none.yaml: No such file"):
         settings_of(tmp_path / "none.yaml")
 
 

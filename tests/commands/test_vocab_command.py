@@ -58,6 +58,11 @@ def test_a_file_is_told_without_a_text(run, capsys):
     assert "pieces   9: 3 special" in printed and "text" not in printed
 
 
+def test_a_run_is_found_by_its_name(run, tmp_path, capsys):
+    vocab.command(["run", "--output-dir", str(tmp_path), "--text", *[str(tmp_path / "a")] * 2])
+    assert capsys.readouterr().out.startswith("source\n  pieces   11")
+
+
 def test_a_run_without_its_training_text_tells_its_subwords(run, tmp_path, capsys, caplog):
     files = "data.train_source=gone", "data.train_target=gone"
     experiment, origins = resolve(TASKS["custom"], "dtmt_tiny", MODELS["dtmt_tiny"], files)
@@ -93,7 +98,7 @@ def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["W/none"], "neither a file nor the folder of a run"),
+        (["W/none"], "neither a file nor a run with sub-words"),
         (["W/a"], "a holds no sub-words"),
         (["W/run", "--text", "W/a"], "a file for each side"),
         (["W/a", "--json", "W/a"], "would write over"),
