@@ -79,7 +79,8 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # also of escapes: \UFFFFFFFF
-        raise UserError(f"{path} is no YAML: {_one_line(error)}") from error
+        what = "damaged" if path.suffix == ".json" else "no YAML"
+        raise UserError(f"{path} is {what}: {_one_line(error)}") from error
     except RecursionError as error:
         raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error
     of_run = _below_settings(root)

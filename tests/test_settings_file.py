@@ -139,7 +139,7 @@ def test_a_folder_without_a_run_and_a_damaged_run_are_told(run, tmp_path):
     with pytest.raises(UserError, match=r"experiment\.json:\d+: `model.units` should be of type"):
         applied(read_settings_file(folder, SECTIONS))
     path.write_text(path.read_text("utf-8")[:99], "utf-8")
-    with pytest.raises(UserError, match=r"experiment\.json is no YAML"):
+    with pytest.raises(UserError, match=r"experiment\.json is damaged: "):
         read_settings_file(folder, SECTIONS)
 
 
