@@ -77,7 +77,8 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
     try:
         root = yaml.compose(path.read_bytes(), Loader=yaml.BaseLoader)
     except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+        hint_of_run = "" if path.suffix else " To name a run, give its folder."
+        raise UserError(f"Cannot read {path}: {error.strerror}.{hint_of_run}") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # also of escapes: \UFFFFFFFF
         what = "damaged" if path.suffix == ".json" else "no YAML"
         raise UserError(f"{path} is {what}: {_one_line(error)}") from error

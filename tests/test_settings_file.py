@@ -188,6 +188,10 @@ def test_what_is_wrong_is_named_with_its_line(read, text, told):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"Cannot read .*none\.yaml: No such file"):
         read_settings_file(tmp_path / "none.yaml", SECTIONS)
+    with pytest.raises(
+        UserError, match=r"none: No such file .*\. To name a run, give its folder\."
+    ):
+        read_settings_file(tmp_path / "none", SECTIONS)
 
 
 @pytest.mark.parametrize(
