@@ -31,6 +31,8 @@ def command() -> int:
     if args.text and args.action != "attention":
         raise UserError("--text goes with attention.")
     _check_places(args.report, args.records)
+    if args.action != "add" and not args.records.is_dir():
+        raise UserError(f"There is no folder {args.records} with results.")
     if args.action:
         startup.start_tensorflow()
     if args.action == "add":
@@ -116,11 +118,12 @@ def rewrite(path: Path, folder: Path) -> None:
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
 
 
-def _check_places(path: Path, folder: Path, page: str = REPORT.name) -> None:
-    if path.resolve() == REPORT and folder.resolve() != records.RECORDS:
+def _check_places(path: Path, folder: Path, page: str = "") -> None:
+    own = (REPORT, *(ROOT / paper.page for paper in PAPERS.values()))
+    if path.resolve() in own and folder.resolve() != records.RECORDS:
         raise UserError(
-            f"{page} shows the results of {records.RECORDS}, not of {folder}. Copy the page, "
-            "such as to mine.md, and add --report mine.md."
+            f"{page or path.name} shows the results of {records.RECORDS}, not of {folder}. "
+            "Copy the page, such as to mine.md, and add --report mine.md."
         )
 
 

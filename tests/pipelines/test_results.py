@@ -96,8 +96,9 @@ def test_all_documents_are_rewritten_with_the_results_of_the_repository(
 
 
 def test_the_repositorys_pages_are_not_emptied_for_results_elsewhere(tmp_path):
-    with pytest.raises(UserError, match="Copy the page, such as to mine.md, and add --report"):
-        report.rewrite(report.REPORT, tmp_path)
+    for page in ("RESULTS.md", "LAU.md", "DTMT.md"):
+        with pytest.raises(UserError, match=f"^{page} shows .* to mine.md, and add --report"):
+            report.rewrite(report.ROOT / page, tmp_path)
 
 
 def test_records_carry_their_conditions():
