@@ -55,6 +55,21 @@ class SettingsFile:
         """How settings name where they come from."""
         return f"run {self.path.parents[1].name}" if self.of_run else self.path.name
 
+    def with_names(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Returns its names with those that are given over them.
+
+        Raises:
+            UserError: If it has a run's settings, which are of its own task and preset.
+        """
+        for name, value in given.items():
+            if self.of_run and value != self.names.get(name):
+                raise UserError(
+                    f"--config has all settings of {self.origin}, whose {name} is "
+                    f"{self.names.get(name)}, not {value}. Leave out {value}; or keep what you "
+                    "want of --show-config in a YAML file, and give that."
+                )
+        return {**self.names, **given}
+
 
 def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
     """Reads a file such as `dtmt train --show-config` prints, or any part of one.

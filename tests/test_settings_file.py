@@ -118,6 +118,18 @@ def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides):
     assert (changed.model.units, origins["model.units"]) == (16, "--set")
 
 
+def test_another_task_or_model_can_not_have_all_settings_of_a_run(run, read):
+    file = read_settings_file(run()[0], SECTIONS)
+    own = {"task": "toy", "model_name": "toy8"}
+    assert file.with_names({}) == file.with_names(own) == own
+    for name, value in (("task", "other"), ("model_name", "toy16")):
+        with pytest.raises(
+            UserError, match=f"settings of run base, whose {name} is .* not {value}"
+        ):
+            file.with_names({name: value})
+    assert read("task: toy").with_names({"task": "other"}) == {"task": "other"}
+
+
 def test_what_an_older_run_does_not_know_is_its_default_whatever_the_preset_says_now(run):
     folder, _ = run()
     path = folder / "train" / "experiment.json"

@@ -162,7 +162,8 @@ def add_config(group: argparse._ActionsContainer) -> None:
         type=lambda text: read_settings_file(Path(text), SECTIONS),
         metavar="FILE|RUN",
         help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
-        "prints, or a run's folder, for all of its own; --task, --model and --set override it",
+        "prints, or a run's folder, for all of its own; --set overrides it, and --task and --model "
+        "those of a YAML file",
     )
 
 
@@ -289,12 +290,9 @@ def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
     from dtmt_tf.tasks import TASKS
 
     file = getattr(args, "config", None)
-    names = {"task": DEFAULT_TASK, **(file.names if file else {})}
-    names |= {
-        name: given
-        for name, given in (("task", args.task), ("model_name", args.model))
-        if given is not None
-    }
+    asked = (TASK, args.task), (MODEL_NAME, args.model)
+    given = {name: value for name, value in asked if value is not None}
+    names = {TASK: DEFAULT_TASK, **(file.with_names(given) if file else given)}
     task = choose(names["task"], TASKS, "task", _place(args, TASK, args.task))
     return task, names.get("model_name", task.model)
 
