@@ -208,20 +208,29 @@ def run_folder(args: argparse.Namespace) -> Path:
 
 def named_run(place: Path, args: argparse.Namespace) -> Path:
     """Returns what `find_run` finds; if nothing, a folder whose neighbours are told."""
-    found = find_run(place, args.output_dir)
+    found = find_run(place, args.output_dir, args.task or "")
     if found.exists() or os.sep in str(place):
         return found
     return args.output_dir / task_and_model(args)[0].name / place
 
 
-def find_run(place: Path, folder: Path) -> Path:
+def find_run(place: Path, folder: Path, task: str = "") -> Path:
     """Returns what a path leads to, or the run of that name in a folder, with its task or alone.
+
+    Args:
+        place: A path, or a name.
+        folder: Of all runs.
+        task: Whose run a name stands for first.
 
     Raises:
         UserError: If several tasks have a run of that name.
     """
+    is_name = place.name not in ("", "..")
+    own = folder / task / place
+    if task and is_name and len(place.parts) == 1 and own.is_dir():
+        return own
     if place.exists():
-        return place if place.name not in ("", "..") else place.resolve()
+        return place if is_name else place.resolve()
     below = [folder / place, *folder.glob(f"*/{glob.escape(str(place))}")]
     found = sorted(each for each in below if each.is_dir())
     if len(found) > 1:
@@ -311,20 +320,6 @@ def plain_name(name: str) -> str:
             "where runs lie."
         )
     return name
-
-
-def other_run(named: str, folder: Path) -> Path:
-    """Returns the folder of a run named beside another: by its name, or its folder.
-
-    Args:
-        named: What was given.
-        folder: Of the run beside which a name is looked for.
-    """
-    if Path(named).name in ("", ".."):  # the present folder, or one above it
-        return Path(named).resolve()
-    beside = folder.parent / named
-    is_path = os.sep in named and Path(named).is_dir()
-    return Path(named) if is_path or not beside.exists() else beside
 
 
 def data_dir(args: argparse.Namespace) -> Path | None:

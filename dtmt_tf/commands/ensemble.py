@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
@@ -24,7 +25,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt ensemble --task multi30k_ende a b",
         f"dtmt evaluate --task multi30k_ende --name {NAME}",
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN",
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN",
                         help="names of trained runs, or their folders")  # fmt: skip
     parser.add_argument("--task", metavar="NAME",
                         help="a task of dtmt train --list-tasks (default: that of the first "
@@ -38,13 +39,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, unite
 
-    if len(set(args.runs)) < max(2, len(args.runs)):
-        raise UserError(f"Name two runs or more, each once. Received: {' '.join(args.runs)}.")
-    beside = common.run_folder(args)
-    members = [Run.open(common.other_run(name, beside), *common.places(args)) for name in args.runs]
-    if not args.task and members[0].folder.parent != beside.parent:
-        args.task = members[0].experiment.task
+    named = [str(run) for run in args.runs]
+    if len(set(named)) < max(2, len(named)):
+        raise UserError(f"Name two runs or more, each once. Received: {' '.join(named)}.")
+    common.plain_name(args.name)
+    folders = [common.named_run(run, args) for run in args.runs]
+    members = [Run.open(folder, *common.places(args)) for folder in folders]
+    args.task = args.task or members[0].experiment.task
     folder = common.run_folder(args)
     unite(members, folder)
-    print(f"Ensemble of {', '.join(args.runs)}: {folder}")
+    print(f"Ensemble of {', '.join(named)}: {folder}")
     return 0

@@ -222,7 +222,7 @@ def _of_other(
 
     if not args.init_from:
         return {}
-    path = common.other_run(args.init_from, common.run_folder(args)) / "train" / "experiment.json"
+    path = common.named_run(args.init_from, args) / "train" / "experiment.json"
     if not path.exists():
         return {}  # which is told when it is opened
     settings = read_settings(path)["settings"]

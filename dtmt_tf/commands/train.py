@@ -9,6 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
@@ -139,9 +140,10 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--init-from",
+        type=Path,
         metavar="RUN",
         help="begin with the sub-words of this run, and with its weights where they match by name "
-        "and shape: the name of a run of the same task, or a run's folder",
+        "and shape: its name, or its folder",
     )
     parser.add_argument(
         "--max-seconds",
@@ -208,7 +210,7 @@ def _train(
     init_from = None
     if args.init_from:
         try:
-            init_from = Run.open(common.other_run(args.init_from, folder), *places)
+            init_from = Run.open(common.named_run(args.init_from, args), *places)
         except UserError as error:
             advice = "A run that has begun goes on without --init-from."
             raise UserError(f"{error}\n{advice}") from error

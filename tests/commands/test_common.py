@@ -53,13 +53,21 @@ def test_an_empty_variable_names_no_data(monkeypatch, value, found):
     assert parser.parse_args([]).data_dir == found
 
 
-def test_a_run_beside_another_may_be_the_present_folder(tmp_path, monkeypatch):
+def test_a_run_is_found_by_its_name_or_its_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    beside = Path("models/custom/a")
-    (beside.parent / "b").mkdir(parents=True)
-    assert common.other_run(".", beside) == tmp_path.resolve()
-    assert common.other_run("..", beside) == tmp_path.resolve().parent
-    assert common.other_run("b", beside) == beside.parent / "b"
+    models = Path("models")
+    for run in ("toy/a", "custom/a", "custom/b"):
+        (models / run).mkdir(parents=True)
+    assert common.find_run(Path("."), models, "custom") == tmp_path.resolve()
+    assert common.find_run(Path(".."), models, "custom") == tmp_path.resolve().parent
+    assert common.find_run(Path("b"), models, "toy") == models / "custom" / "b"
+    assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
+    Path("a").mkdir()
+    assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
+    assert common.find_run(Path("a"), models) == Path("a")
+    Path("a").rmdir()
+    with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
+        common.find_run(Path("a"), models)
 
 
 def test_a_run_of_another_model_than_was_asked_for_is_refused(tmp_path):
