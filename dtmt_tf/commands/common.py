@@ -209,9 +209,12 @@ def run_folder(args: argparse.Namespace) -> Path:
 def named_run(place: Path, args: argparse.Namespace) -> Path:
     """Returns what `find_run` finds; if nothing, a folder whose neighbours are told."""
     found = find_run(place, args.output_dir, args.task or "")
-    if found.exists() or os.sep in str(place):
+    if found.exists():
         return found
-    return args.output_dir / task_and_model(args)[0].name / place
+    if os.sep not in str(place):
+        return args.output_dir / task_and_model(args)[0].name / place
+    below = args.output_dir / place
+    return below if below.parent.exists() else found
 
 
 def find_run(place: Path, folder: Path, task: str = "") -> Path:
@@ -280,14 +283,8 @@ def model_place(args: argparse.Namespace) -> Path:
         return folder
     from dtmt_tf.translator.places import pretrained_instead
 
-    task, named = task_and_model(args)
-    beside = args.output_dir / task.name / named
-    places = [beside, args.output_dir / named, Path(named)]
-    if os.sep in named:
-        places.reverse()
-    nearest = [place for place in places if place.parent.exists()]  # whose neighbours are told
-    found = next((place for place in places if place.exists()), [*nearest, beside][0])
-    return pretrained_instead(found, named) or found
+    found = named_run(Path(args.model), args)
+    return pretrained_instead(found, args.model) or found
 
 
 def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:
