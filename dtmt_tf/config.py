@@ -145,9 +145,9 @@ class DataConfig(Section):
             f"{self.target_language!r}.",
         )
         require(
-            not self.extra_tests or all((self.source_language, self.target_language)),
-            "`data.extra_tests` needs `data.source_language` and `data.target_language`, in whose "
-            f"codes they end. Received: {self.source_language!r} and {self.target_language!r}.",
+            not self.extra_tests or len({"", self.source_language, self.target_language}) == 3,
+            "`data.extra_tests` needs `data.source_language` and `data.target_language`, two codes "
+            f"to end in. Received: {self.source_language!r} and {self.target_language!r}.",
         )
 
     def batch_size(self, length: int) -> int:

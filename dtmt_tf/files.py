@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ OF_THE_SYSTEM = (
     *(errno.EMFILE, errno.ENFILE, errno.ENODEV, errno.ENXIO, errno.ETIMEDOUT),
 )
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.partial\Z")  # ends the names of temporary files
+OPEN_FILE = re.compile(r"/(?:dev|proc/self)/fd/(\d+)|/dev/(stdin|stdout|stderr)")
 LONGEST = 50  # characters of a name that its temporary file's repeats; 255 bytes are the most
 
 
@@ -237,7 +239,13 @@ def _write_through(path: Path, content: bytes | Callable[[BinaryIO], None]) -> N
 
 
 def open_special(path: Path) -> IO[bytes]:
-    """Opens what is no file for writing: at its end, as an open file may have a beginning."""
+    """Opens what is no file for writing; an open file goes on where this process writes to it."""
+    with contextlib.suppress(OSError):  # told below, with its name
+        if name := OPEN_FILE.fullmatch(os.path.abspath(path)):
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+            number = name[1] or ("stdin", "stdout", "stderr").index(name[2])
+            return os.fdopen(os.dup(int(number)), "wb")
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb")
 
 

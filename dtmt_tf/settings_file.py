@@ -53,7 +53,7 @@ class SettingsFile:
     @property
     def origin(self) -> str:
         """How settings name where they come from."""
-        return f"run {self.path.parents[1].name}" if self.of_run else self.path.name
+        return f"run {self.path.resolve().parents[1].name}" if self.of_run else self.path.name
 
     def with_names(self, given: Mapping[str, str]) -> dict[str, str]:
         """Returns its names with those that are given over them.

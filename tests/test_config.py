@@ -241,7 +241,9 @@ def test_pairs_are_held_out_of_named_files():
 
 def test_extra_tests_need_the_languages_their_files_end_on():
     text = message("data.extra_tests=news", "data.target_language=")
-    assert text.endswith("in whose codes they end. Received: 'en' and ''.")
+    assert text.endswith("two codes to end in. Received: 'en' and ''.")
+    text = message("data.extra_tests=news", "data.target_language=en")
+    assert text.endswith("two codes to end in. Received: 'en' and 'en'.")
     assert resolved("data.extra_tests=news")[0].data.extra_tests == ("news",)
 
 

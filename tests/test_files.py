@@ -240,6 +240,10 @@ def test_standard_output_by_its_name_is_not_replaced(tmp_path, name):
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=log, check=True)
         log.write(b" more")
     assert (tmp_path / "log").read_bytes() == b"old new more"
+    with (tmp_path / "log").open("wb") as log:  # which has one place for all that write to it
+        code = f"print('old', end=' '); {code}; print(' more', end='')"
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=log, check=True)
+    assert (tmp_path / "log").read_bytes() == b"old new more"
 
 
 def test_a_name_as_long_as_the_system_allows_is_written(tmp_path):

@@ -289,6 +289,17 @@ def test_a_name_that_is_nowhere_is_told_with_those_that_are_there(shared, monkey
     assert told.endswith("There are:\n  toy\n  toy_ende/one")
 
 
+def test_a_run_here_without_an_export_is_told_how_to_make_one(shared):
+    (shared.parent / "runs" / "toi" / "train").mkdir(parents=True)
+    (shared.parent / "runs" / "toi" / "train" / "experiment.json").write_text("{}")
+    with pytest.raises(UserError, match="toi holds no exported model. To export what is trained"):
+        find_model(shared.parent / "runs" / "toi")
+    options = ["--output-dir", "runs", "--model", "toi"]
+    args = common.run_parser("", "", model="").parse_args(options)
+    with pytest.raises(UserError, match="toi holds no exported model. To export what is trained"):
+        find_model(common.model_place(args))
+
+
 @pytest.mark.parametrize("place", ["toy", "runs/cldr_ende/toy", "runs/toy"])
 def test_a_model_here_comes_before_one_of_that_name_elsewhere(shared, version, place, caplog):
     here = shared.parent / place

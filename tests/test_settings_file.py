@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -106,7 +107,7 @@ def run(tmp_path):
         ("data.reverse=true", "data.source_vocab_size=300", "data.joint_vocabulary=true"),
     ],
 )  # fmt: skip
-def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides):
+def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides, monkeypatch):
     folder, experiment = run(*overrides)
     for place in folder, folder / "train" / "experiment.json":
         file = read_settings_file(place, SECTIONS)
@@ -114,6 +115,9 @@ def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides):
         again, origins = applied(file)
         assert again == experiment
         assert set(origins.values()) == {"run base"}
+    for within, place in (("train", "experiment.json"), ("", ".")):
+        monkeypatch.chdir(folder / within)
+        assert read_settings_file(Path(place), SECTIONS).origin == "run base"
     changed, origins = applied(file, "model.units=16")
     assert (changed.model.units, origins["model.units"]) == (16, "--set")
 

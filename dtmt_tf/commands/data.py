@@ -146,8 +146,8 @@ def page_facts(
 
 def _names(found: Inspected) -> list[str]:
     """Returns what the sides are called."""
-    sides = zip(found.splits["train"], ("source", "target"), strict=True)
-    return [side.language or name for side, name in sides]
+    names = [side.language for side in found.splits["train"]]
+    return ["source", "target"] if "" in names or names[0] == names[1] else names
 
 
 def _sides(found: Inspected) -> Table:

@@ -10,6 +10,7 @@ import select
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -154,6 +155,8 @@ class Lines:
 
     def __iter__(self) -> Iterator[str]:
         for number, content in enumerate(self._contents(), start=1):
+            if number == 1 and self._incoming:
+                _check_format(content, self.path)
             line = _decoded(content, number, self.path, self._replace)
             if number == 1 and line.startswith(BYTE_ORDER_MARK):
                 logger.warning(
@@ -167,14 +170,16 @@ class Lines:
         return self._incoming is None or self._incoming.ready()
 
     def _contents(self) -> Iterator[bytes]:
-        if self.path:
-            from dtmt_tf.data.lines import byte_lines
+        from dtmt_tf.data.lines import byte_lines
 
-            return byte_lines(self.path)
-        if sys.stdin is None:
+        if self.path and not is_special(self.path):
+            yield from byte_lines(self.path)
+            return
+        if not self.path and sys.stdin is None:
             raise UserError("Standard input is closed. Name a file.")
-        self._incoming = _Incoming(sys.stdin.buffer)
-        return self._incoming
+        with self.path.open("rb") if self.path else nullcontext(sys.stdin.buffer) as stream:
+            self._incoming = _Incoming(stream)
+            yield from self._incoming
 
 
 class _Incoming:
@@ -257,6 +262,16 @@ def count(path: Path) -> int | None:
     if path.exists() and not path.is_file():
         return None
     return sum(1 for _ in byte_lines(path))
+
+
+def _check_format(line: bytes, path: Path | None) -> None:
+    """Raises a UserError if what comes in begins as `data.lines` knows it of no plain text."""
+    from dtmt_tf.data.lines import FORMATS
+
+    for start, advice in FORMATS.items():
+        if line.startswith(start):
+            what = advice.partition(". ")[0]
+            raise UserError(f"{_name(path)} is no plain text: {what}. Name the file, or unpack it.")
 
 
 def _decoded(line: bytes, number: int, path: Path | None, replace: bool | None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf.evaluation.contrast import OfKind
-from dtmt_tf.evaluation.picture import error_bars, save
+from dtmt_tf.evaluation.picture import as_label, error_bars, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,8 +41,8 @@ def figure_of(systems: Mapping[str, Mapping[str, OfKind]]) -> Figure:
             bins = [both.summed for both in found[kind].bins.values()]
             values = [accuracy.percent for accuracy in bins]
             bars = error_bars(values, [accuracy.interval for accuracy in bins])
-            axes.errorbar(range(len(bins)), values, bars, label=name, marker="o", ms=3,
-                          lw=1.4, elinewidth=0.8, capsize=2)  # fmt: skip
+            axes.errorbar(range(len(bins)), values, bars, label=as_label(name), marker="o",
+                          ms=3, lw=1.4, elinewidth=0.8, capsize=2)  # fmt: skip
         of = next(iter(systems.values()))[kind]
         axes.set_xticks(range(len(of.bins)), list(of.bins))
         axes.set_title(kind, fontsize="medium", parse_math=False)

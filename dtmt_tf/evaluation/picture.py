@@ -22,6 +22,11 @@ def check_format(path: Path) -> None:
         raise UserError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
 
 
+def as_label(name: str) -> str:
+    """Returns a name for a legend: one that begins with `_` would be left out, `$` be read."""
+    return f"{' ' * name.startswith('_')}{name}".replace("$", r"\$")
+
+
 def save(figure: Figure, path: Path) -> None:
     """Writes a figure; the file's end says which kind."""
     buffer = io.BytesIO()

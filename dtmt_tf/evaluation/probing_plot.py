@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf.evaluation.picture import error_bars, save
+from dtmt_tf.evaluation.picture import as_label, error_bars, save
 from dtmt_tf.evaluation.probing import Probed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def draw_on(figure: Figure, systems: Mapping[str, Mapping[str, Probed]], columns
         values = [found[task].accuracy.percent for task in tasks]
         ends = error_bars(values, [found[task].accuracy.interval for task in tasks])
         bars = axes.errorbar(places, values, ends, fmt="o", ms=4, elinewidth=1,
-                             capsize=2, label=name)  # fmt: skip
+                             capsize=2, label=as_label(name))  # fmt: skip
         controls = [(place, found[task].control) for place, task in zip(places, tasks, strict=True)]
         known = [(place, control.percent) for place, control in controls if control is not None]
         if known:

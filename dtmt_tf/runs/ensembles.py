@@ -58,6 +58,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
                 f"{' to '.join(first.languages)}. Unite runs of one direction."
             )
     check_subwords(members)
+    united.corpus.sizes  # noqa: B018 - texts that are missing are told before anything is moved
     with united.claimed():
         settle(united)  # a trained run may be what a `--restart` that was killed set aside
         former = _members_of(folder)

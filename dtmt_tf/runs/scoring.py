@@ -167,6 +167,7 @@ def evaluate(run: Run, split: str) -> Scores:
     """
     check_split(run, split)
     run.check_trained()  # before anything is made
+    run.read("scores.json")  # a damaged one is told before hours of search
     score(run, ["text"], ["text"])  # so that a scorer which fails does so before hours of search
     warn_of_others(run, split)
     with run.claimed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -132,16 +132,15 @@ class Trainer:
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
                 + "\n  ".join(listed(refused))
-                + ("\nThe training text has changed." if "conditions.corpus" in refused else "")
-                + (
-                    "\nThe validation text has changed."
-                    if "conditions.validation" in refused
-                    else ""
+                + "".join(
+                    f"\nThe {text} text has changed."
+                    for text, name in (("training", "corpus"), ("validation", "validation"))
+                    if f"conditions.{name}" in refused
                 )
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {' '.join([*allowed, *refused])}"
             )
-        self._take_over(checkpoint)
+        self._take_over(checkpoint, checkpoint.history)
         moved = any(map(moves_scores, changes))
         ended = self.finished()
         before = replace(self.training, **{name: saved["training"][name] for name in ENDS})
@@ -158,7 +157,7 @@ class Trainer:
             self.update.clip_norm = clip_norm(self.training, self._scored)
         return self.step
 
-    def _take_over(self, checkpoint: Checkpoint) -> None:
+    def _take_over(self, checkpoint: Checkpoint, history: Sequence[Mapping[str, Any]]) -> None:
         try:
             self.update.restore(checkpoint.weights, checkpoint.optimizer)
         except UserError as error:
@@ -166,7 +165,7 @@ class Trainer:
                 f"{self.checkpoints.folder}: {error} Give this run a name of its own with --name, "
                 "or start over with --restart."
             ) from error
-        self.history = [as_noted(entry) for entry in checkpoint.history]
+        self.history = [as_noted(entry) for entry in history]
         self.update.clip_norm = clip_norm(self.training, self._scored)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
@@ -350,10 +349,12 @@ class Trainer:
         checkpoint = self.checkpoints.newest(self.step - self.bad_steps)
         if checkpoint is None:
             raise UserError(f"{what}\nThere is no checkpoint to go back to. {advice}")
-        self._take_over(checkpoint)
+        # of today's history, as checkpoints keep scores that no longer count
+        self._take_over(checkpoint, [e for e in self.history if e["step"] <= checkpoint.step])
         if self.summaries is not None:
             self.checkpoints.forget(self.step)
         self.rate_factor, self.bad_steps = LOWER_RATE, 0
+        self.save()  # a stop before the next checkpoint keeps the lower rate
         bar.write(f"Back to update {self.step:,}, at half the rate.", file=sys.stderr)
         return True
 

@@ -84,7 +84,12 @@ def pretrained_instead(place: Path, name: str) -> Path | None:
     """
     if (place / MODEL).exists() or live_versions(place):
         return None
-    found = find_pretrained(name, map(str, models_near(place)))
+    try:
+        found = find_pretrained(name, map(str, models_near(place)))
+    except UserError:
+        if place.is_dir():  # who looks for its versions tells how to make one
+            return None
+        raise
     if found and place.exists():
         _log.warning("%s holds no exported model: the pre-trained %s is taken.", place, name)
     return found

@@ -1,6 +1,7 @@
 """`dtmt data report`: what the page tells is counted in the text, and no text becomes markup."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,6 +73,15 @@ def test_a_page_says_where_words_of_a_part_are_counted(text, tmp_path, monkeypat
     page, words = path.read_text("utf-8"), [len(source.split()) for source, _ in PAIRS]
     assert told in page
     assert rows(page, "Text")["train", "en"][5] == str(sum(words[::2]))
+
+
+def test_sides_of_one_language_are_both_shown():
+    def names(*languages):
+        sides = tuple(map(Side, languages))
+        return data._names(SimpleNamespace(splits={"train": sides}))
+
+    assert names("en", "en") == names("en", "") == ["source", "target"]
+    assert names("en", "de") == ["en", "de"]
 
 
 def test_a_page_does_not_take_the_place_of_another_file(text, tmp_path):

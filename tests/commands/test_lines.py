@@ -91,6 +91,34 @@ def test_a_pipe_that_never_blocks_is_read_to_its_end(monkeypatch):
         later.join()
 
 
+def test_lines_of_a_named_pipe_are_had_as_they_come(tmp_path):
+    os.mkfifo(tmp_path / "in")
+    given = lines.Lines(tmp_path / "in")
+    writer = threading.Thread(target=lambda: opened.append((tmp_path / "in").open("wb", 0)))
+    opened = []
+    writer.start()
+    coming = iter(given)
+    first = threading.Timer(0.2, lambda: opened[0].write(b"a\n"))
+    first.start()
+    assert next(coming) == "a" and not given.ready()
+    opened[0].write(b"b\n")
+    assert given.ready() and next(coming) == "b"
+    opened[0].close()
+    assert list(coming) == []
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(gzip.compress(b"a"), "packed by gzip"), ("a\n".encode("utf-16"), "UTF-16")],
+)
+def test_standard_input_that_is_no_plain_text_is_told(monkeypatch, content, told):
+    for replace in (None, True):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        with pytest.raises(UserError, match=f"standard input is no plain text: it is {told}. Name"):
+            lines.read_text(None, replace)
+
+
 @pytest.mark.parametrize("spelling", ["in", "./in", "folder/../in", "link"])
 def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling):
     monkeypatch.chdir(tmp_path)

@@ -74,13 +74,21 @@ def test_how_weights_are_averaged_reaches_the_members(shelf):
     assert len(best_model(united)[1]) > 2
 
 
-def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf):
+def test_an_ensemble_of_other_members_has_no_scores_of_the_former(shelf, monkeypatch):
+    def missing(*_):
+        raise UserError("a.en was not found")
+
     late, early = opened(shelf / "late"), opened(shelf / "early")
     folder = shelf / "changing"
     scores = unite([late, early], folder).work / "scores.json"
     scores.write_text("{}")
     unite([late, early], folder)
     assert scores.exists()  # and finished lines, of what was stopped
+    with monkeypatch.context() as patch:
+        patch.setattr("dtmt_tf.runs.run.load_corpus", missing)
+        with pytest.raises(UserError, match="a.en was not found"):
+            unite([early, late], folder)
+    assert scores.exists()
     unite([early, late], folder)
     assert not scores.exists()
     names = [member.folder.name for member in opened(folder).members]

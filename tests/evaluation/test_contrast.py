@@ -217,10 +217,12 @@ def test_a_plot_has_a_line_for_each_model_and_its_intervals(tmp_path):
     rows = [of("a", distance=0), of("a", distance=0), of("a", distance=9), of("b")]
     systems = {
         "one": accuracies(rows, [RIGHT, WRONG, RIGHT, RIGHT]),
-        "two": accuracies(rows, [WRONG, WRONG, RIGHT, WRONG]),
+        "_two$": accuracies(rows, [WRONG, WRONG, RIGHT, WRONG]),
     }
     figure = contrast_plot.figure_of(systems)
     first, second = figure.axes
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["one", r" _two\$"]  # one that begins with _ would be missing
     assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
     assert [text.get_text() for text in first.get_xticklabels()] == ["0-3", "8-11"]
     assert (first.get_xlabel(), second.get_xlabel()) == ("distance, words", "position, words")

@@ -233,8 +233,9 @@ def test_the_table_has_intervals_and_fits_80_columns():
 
 
 def test_the_picture_shows_each_system_with_its_control(tmp_path):
-    figure = probing_plot.figure_of({"one": PROBED, "two": PROBED})
+    figure = probing_plot.figure_of({"one": PROBED, "_two": PROBED})
     (axes,) = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", " _two"]
     assert [text.get_text() for text in axes.get_xticklabels()] == [
         "Tense\nsemantic",
         "BShif\nsyntactic",

@@ -50,6 +50,15 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(corpus):
         evaluate(run_of("custom", corpus, *CORPUS, *VALIDATION, "data.extra_tests=news"), "test")
 
 
+def test_damaged_scores_are_told_before_anything_is_translated(corpus, monkeypatch):
+    run = run_of("custom", corpus, *CORPUS, "data.extra_tests=news")
+    monkeypatch.setattr(run, "check_trained", lambda: None)
+    run.work.mkdir(parents=True, exist_ok=True)
+    (run.work / "scores.json").write_text("{")
+    with pytest.raises(UserError, match="scores.json is damaged"):
+        evaluate(run, "news")
+
+
 @pytest.mark.parametrize(
     "task, settings, tokenizer",
     [

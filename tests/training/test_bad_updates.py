@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.training import TrainingStep
+from dtmt_tf.training import Limits, TrainingStep
 from dtmt_tf.training import trainer as trainer_module
 from dtmt_tf.training.diagnosis import first_non_finite
 from tests.training.toy_trainer import DTMT, TRAINING, Calls, make_trainer
@@ -101,9 +101,9 @@ def test_it_goes_back_to_before_the_first_bad_update_whatever_was_saved_since(
     went_back_to = []
     go_back = trainer._take_over
 
-    def note(checkpoint):
+    def note(checkpoint, history):
         went_back_to.append(checkpoint.step)
-        go_back(checkpoint)
+        go_back(checkpoint, history)
         trainer.update.step = trainer.update.step.target  # all are sound again
         assert trainer.checkpoints.steps()[0] == 2
 
@@ -185,3 +185,32 @@ def test_bad_updates_count_in_a_row_alone(tmp_path, monkeypatch):
     spoil(trainer, {1, 3, 5})
     assert trainer.run().step == 6 and trainer.rate_factor == 1 and trainer.bad_steps == 1
     assert seen == [1, 3, 5]  # each is computed again with its own dropout masks
+
+
+def test_it_goes_back_with_a_lower_rate_that_is_saved_and_without_scores_that_no_longer_count(
+    tmp_path, undiagnosed
+):
+    training = dataclasses.replace(TRAINING, max_steps=6, validation_steps=2, max_bad_steps=2)
+    shown = {"bleu": 9.0}
+    make_trainer(tmp_path, training, stop_after=4, scores=lambda: shown).run()
+    limits = Limits(allow_changes=["evaluation.lowercase"])
+    trainer = make_trainer(tmp_path, training, scores=lambda: shown, limits=limits)
+    trainer.settings = {**trainer.settings, "evaluation": {"lowercase": True}}
+    trainer.defaults = {**trainer.defaults, "evaluation": {"lowercase": False}}
+    assert trainer.restore() == 4
+    spoil(trainer, {4, 5})
+    go_back = trainer._take_over
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    def note(*arguments):
+        go_back(*arguments)
+        trainer.update.step.call = killed
+
+    trainer._take_over = note
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    found = trainer.checkpoints.newest()
+    assert (found.step, found.rate_factor) == (4, 0.5)
+    assert [sorted(entry) for entry in found.history] == [["loss", "step"]] * 2
