@@ -7,6 +7,7 @@ import http.client
 import os
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -34,8 +35,7 @@ def fetch(url: str, path: Path) -> str:
     """
     digest = hashlib.sha256()
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
-        size = response.headers.get("Content-Length")
-        total = int(size) if size else None
+        total = _size(response)
         with tqdm(
             total=total, desc=path.stem, unit="B", unit_scale=True, ncols=bar_columns()
         ) as progress:
@@ -43,6 +43,7 @@ def fetch(url: str, path: Path) -> str:
                 out.write(block)
                 digest.update(block)
                 progress.update(len(block))
+        _check_end(out.tell(), total)
     return digest.hexdigest()
 
 
@@ -53,7 +54,22 @@ def fetch_text(url: str) -> bytes:
         FAILURES: If it cannot be had.
     """
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-        return response.read(_BLOCK_BYTES)  # type: ignore[no-any-return]
+        text: bytes = response.read(_BLOCK_BYTES)
+        total = _size(response)
+        _check_end(len(text), None if total is None else min(total, _BLOCK_BYTES))
+        return text
+
+
+def _size(response: Any) -> int | None:
+    """Returns how many bytes an answer says that it has."""
+    size = response.headers.get("Content-Length")
+    return int(size) if size else None
+
+
+def _check_end(read: int, total: int | None) -> None:
+    """Raises an OSError if an answer ended early, which `read` does not tell."""
+    if total is not None and read != total:
+        raise OSError(f"the connection ended after {read:,} of {total:,} bytes")
 
 
 def cache_dir() -> Path:

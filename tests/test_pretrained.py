@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import http.client
 import http.server
 import json
 import threading
@@ -16,6 +17,7 @@ from dtmt_tf.commands import common
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.archive import pack
 from dtmt_tf.export.manifest import problems, write_manifest
+from dtmt_tf.fetch import fetch
 from dtmt_tf.files import write_json
 from dtmt_tf.pretrained import find_pretrained
 from dtmt_tf.translator import find_model
@@ -201,6 +203,19 @@ def test_the_last_download_serves_while_the_catalogue_is_out_of_reach(shared, mo
     assert "Could not read http://127.0.0.1:9/models.json" in caplog.text
     with pytest.raises(UserError, match=r"Could not read http://127.0.0.1:9.*DTMT_MODELS should"):
         find_pretrained("other")
+
+
+def test_an_answer_that_ends_early_is_no_answer(shared, monkeypatch, caplog):
+    with served(shared) as (address, _):
+        monkeypatch.setenv("DTMT_MODELS", f"{address}/models.json")
+        folder = find_pretrained("toy")
+        size = http.client.HTTPResponse.read
+        read = lambda response, most=None: size(response, most)[:-9]  # noqa: E731
+        monkeypatch.setattr(http.client.HTTPResponse, "read", read)
+        assert find_pretrained("toy") == folder  # by the catalogue of before
+        assert "the connection ended after" in caplog.text
+        with pytest.raises(OSError, match="the connection ended after"):
+            fetch(f"{address}/{entries(shared)['toy']['file']}", shared / "new")
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_stays(shared, tmp_path):

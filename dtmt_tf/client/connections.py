@@ -52,7 +52,13 @@ class Refusal(UserError):
 
 
 class Connection(Protocol):
-    """What sends one request at a time to a server."""
+    """What sends one request at a time to a server.
+
+    Attributes:
+        versions: Those that answered, as far as answers tell (over gRPC).
+    """
+
+    versions: set[int]
 
     def translate(self, lines: list[str]) -> list[str]:
         """Returns a translation for each of one line or more.
@@ -118,6 +124,7 @@ class GrpcConnection:
             ) from error
         self._tf, self._error = tf, grpc.RpcError
         self._address, self._timeout = address, timeout_seconds
+        self.versions: set[int] = set()
         self._request = predict_pb2.PredictRequest()
         self._request.model_spec.name = model
         self._request.model_spec.signature_name = signature
@@ -141,6 +148,7 @@ class GrpcConnection:
             response = self._predict(self._request, timeout=self._timeout)
         except self._error as error:
             raise _failure(self._address, error.code().name, error.details()) from error
+        self.versions |= {response.model_spec.version.value} - {0}
         texts = [
             text.decode("utf-8", "replace") for text in response.outputs["translation"].string_val
         ]
@@ -188,6 +196,7 @@ class RestConnection:
         self._requests = requests
         self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
         self._address, self._timeout = address, timeout_seconds
+        self.versions: set[int] = set()
         self._model = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}"
         self._signature = signature
         self._session = requests.Session()
@@ -199,6 +208,8 @@ class RestConnection:
             response = self._session.post(
                 f"{self._model}:predict", json=body, timeout=self._timeout
             )
+        except self._requests.ConnectTimeout as error:
+            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
         except self._requests.Timeout as error:
             raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
@@ -210,6 +221,11 @@ class RestConnection:
             raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
         except (self._requests.RequestException, ValueError) as error:
             raise UserError(f"{self._address}: {error}") from error
+        if response.request.method != "POST":  # 301 and 302 lose the lines
+            raise UserError(
+                f"The server at {self._address} sends on to {response.url.partition('/v1/')[0]}. "
+                "Name that address behind --rest."
+            )
         text = response.content.decode("utf-8", "replace")
         try:
             answer = json.loads(text)
@@ -228,6 +244,8 @@ class RestConnection:
         """Returns the version that answers now, see `Connection`."""
         try:
             answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
+        except self._requests.ConnectTimeout as error:
+            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
         except self._requests.Timeout as error:
             raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
@@ -263,6 +281,8 @@ def _newest(versions: Sequence[int], address: str) -> str:
 
 def _failure(address: str, code: str, text: str | None) -> Exception:
     """Returns what to raise for a server's error, or for the lack of an answer."""
+    if code == "CANCELLED":  # the model was let go meanwhile
+        code = "UNAVAILABLE"
     if code == "RESOURCE_EXHAUSTED" and _OF_LARGE_MESSAGES in (text or ""):
         code = "TOO_LARGE"
     meaning = _MEANINGS.get(code, f"refuses the request ({code})")

@@ -188,10 +188,10 @@ class Sending:
                 translate = self._translate_alone if alone else self._translate
                 translations = translate(connection, lines)
             except TemporaryFailure as failure:
+                if half and retry and isinstance(failure, LateAnswer):
+                    break
                 self._wait(retry, failure)
                 retry += 1
-                if half and retry > 1 and isinstance(failure, LateAnswer):
-                    break
             except Refusal as refusal:
                 if half:
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.files import is_special
 from dtmt_tf.refusals import Refusals
 from dtmt_tf.resumable_lines import ResumableLines
+
+logger = logging.getLogger(__name__)
 
 RANGES = (  # least and most that options may say
     *(("concurrency", 1, 1000), ("batch_size", 1, 100_000), ("retries", 0, 1000)),
@@ -42,6 +45,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)
         return 130
+    if len(versions := set().union(*(each.versions for each in connections))) > 1:
+        there = ", ".join(map(str, sorted(versions)))
+        logger.warning(
+            "Versions %s answered one after the other: the output has lines of each.", there
+        )
     print(sending.summary(), file=sys.stderr)
     return 0
 

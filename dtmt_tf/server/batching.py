@@ -145,7 +145,7 @@ class Batcher:
         for name, last in tasks[-1].inputs.items():
             arrays = [task.inputs[name] for task in tasks]
             if len({array.shape[1:] for array in arrays}) > 1:
-                raise ServingError(StatusCode.FAILED_PRECONDITION, "rows of unequal shapes")
+                raise invalid("rows of unequal shapes")  # each request then runs alone
             joined[name] = np.concatenate([*arrays, *[last[:1]] * (size - bounds[-1])])
         outputs = self._run(joined, _rest(max(task.deadline for task in tasks)))
         for name, array in outputs.items():

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -26,6 +27,11 @@ from dtmt_tf.translator.exported import TRANSLATE
 MAX_BYTES = 2**26  # of a request
 MAX_DIMENSIONS = 8  # of an input; work on a shape can grow faster than the bytes that name it
 MAX_MESSAGE = 600  # of an error; gRPC sends 8 KiB at most, in which a character can take 12 bytes
+FIELDS = {  # of a TensorProto, by type; TensorFlow's own function packs numbers into bytes
+    **dict.fromkeys((tf.int8, tf.int16, tf.int32, tf.uint8, tf.uint16), "int_val"),
+    **{tf.float32: "float_val", tf.float64: "double_val", tf.bool: "bool_val"},
+    **{tf.int64: "int64_val", tf.uint32: "uint32_val", tf.uint64: "uint64_val"},
+}
 
 SignatureDefMap = get_model_metadata_pb2.SignatureDefMap
 
@@ -94,6 +100,16 @@ def _to_array(name: str, proto: Any) -> np.ndarray:
         raise invalid(f"input {name} is not a tensor: {error}") from error
 
 
+def _to_proto(array: np.ndarray, dtype: tf.DType) -> tensor_pb2.TensorProto:
+    """Returns a tensor with its values in the field of their type, as TensorFlow Serving does."""
+    if not (field := FIELDS.get(dtype)):
+        return tf.make_tensor_proto(array, dtype, array.shape)
+    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)
+    proto.tensor_shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+    getattr(proto, field).extend(array.ravel().tolist())
+    return proto
+
+
 def _find(models: Models, spec: model_pb2.ModelSpec) -> ServedModel:
     version = spec.version.value if spec.HasField("version") else None
     return models.find(spec.name, version, spec.version_label)
@@ -123,7 +139,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         _fill(response.model_spec, model, signature)
         for name, array in outputs.items():
             dtype = model.signatures[signature].outputs[name].dtype
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(array, dtype, array.shape))
+            response.outputs[name].CopyFrom(_to_proto(array, tf.as_dtype(dtype)))
         return response
 
     @_with_codes

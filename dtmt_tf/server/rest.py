@@ -195,9 +195,7 @@ class RestHandler(BaseHTTPRequestHandler):
             if len(infos) > 1:
                 raise invalid(f"several inputs need an object with {', '.join(sorted(infos))}")
             columns = dict.fromkeys(infos, columns)
-        if unknown := set(columns) - set(infos):
-            raise invalid(f"{signature} has no input {', '.join(sorted(unknown))}")
-        inputs = {name: _to_array(value, infos[name]) for name, value in columns.items()}
+        inputs = {name: _to_array(columns[name], infos[name]) for name in infos if name in columns}
         outputs = model.predict(signature, inputs, (), self.server.timeout_seconds)
         if by_row:
             return {"predictions": _columns_to_rows(outputs)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ import tensorflow as tf
 from dtmt_tf.config import BLANK, UNK_ID
 from dtmt_tf.text.subword import Subwords
 
-MOST_COPIED = 2**25  # characters
 LINES_AT_ONCE = 10_000
 SHARES = 0.5, 0.9, 0.99  # of a text, whose pieces are counted
 
@@ -101,26 +100,12 @@ def usage(subwords: Subwords, lines: Iterable[str]) -> Usage:
         characters += sum(map(len, block))
         strange = [line for line, row in zip(block, rows, strict=True) if UNK_ID in row]
         unknown_lines += len(strange)
-        for some in _few(strange):
-            surfaces, ids = subwords.surfaces(some).flat_values, subwords.tokens(some)
+        if strange:
+            surfaces, ids = subwords.surfaces(strange).flat_values, subwords.tokens(strange)
             found = zip(surfaces.numpy(), ids.flat_values.numpy(), strict=True)
             for text in (text.decode(errors="replace") for text, k in found if k == UNK_ID):
                 unknown.update([text] if subwords.of_words else text)
     return Usage(counts, num_lines, words, characters, unknown, unknown_lines)
-
-
-def _few(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lines in groups: what they are in sub-words has a copy of the line for each."""
-    group: list[str] = []
-    size = 0
-    for line in lines:
-        if group and size + len(line) ** 2 > MOST_COPIED:
-            yield group
-            group, size = [], 0
-        group.append(line)
-        size += len(line) ** 2
-    if group:
-        yield group
 
 
 def split(subwords: Subwords, line: str) -> list[str]:

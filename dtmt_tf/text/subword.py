@@ -221,8 +221,14 @@ class Subwords:
             sizes = ids.values.row_lengths()
             return ids.merge_dims(1, 2).with_flat_values(tf.repeat(words.flat_values, sizes))
         ids, begins, ends = self.tokenizer.tokenize_with_offsets(texts)
-        whole = tf.gather(texts, ids.value_rowids())
-        found = tf.strings.substr(whole, begins.flat_values, ends.flat_values - begins.flat_values)
+        letters = tf.strings.bytes_split(texts)  # a copy of the text for each would be large
+        first = tf.gather(letters.row_starts(), ids.value_rowids())
+        begins, ends = (first + tf.cast(each.flat_values, first.dtype) for each in (begins, ends))
+        places = tf.ragged.range(begins, ends)
+        found = tf.strings.unsorted_segment_join(
+            tf.gather(letters.flat_values, places.flat_values),
+            *(places.value_rowids(), places.nrows()),
+        )
         return ids.with_flat_values(tf.strings.strip(found))
 
     def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:

@@ -134,6 +134,22 @@ def test_of_joined_requests_a_bad_one_fails_alone(batching_stub):
     assert outputs["last"].tolist() == [3]
 
 
+def test_joined_requests_of_unequal_rows_run_alone():
+    def run(inputs, seconds):
+        if inputs["text"].ndim > 1:
+            raise invalid("a text has one dimension")
+        return inputs
+
+    batcher = Batcher(run, Batching([2, 4], 1800))
+    with ThreadPoolExecutor(2) as pool:
+        inputs = [{"text": np.array(each, object)} for each in (["a", "b"], [["a"], ["b"]])]
+        first, second = [pool.submit(batcher, each, 1800) for each in inputs]
+        assert first.result()["text"].tolist() == ["a", "b"]
+        with pytest.raises(ServingError, match="one dimension"):
+            second.result()
+    batcher.close()
+
+
 def _limited(most, error):
     """Returns what gives texts back, at most so many at once, and the sizes that it was asked."""
     asked = []

@@ -96,8 +96,9 @@ def test_what_is_refused_together_is_sent_in_halves(run, protocol):
 
 def test_what_is_late_again_is_sent_in_halves(run, protocol):
     model = Shouter(["DEADLINE_EXCEEDED"] * 2)
+    options = "--batch-size", 2, "--concurrency", 1, "--retries", 1
     with protocol(model) as server:
-        text, _ = run("a\nb\nc\n", *server, "--batch-size", 2, "--concurrency", 1)
+        text, _ = run("a\nb\nc\n", *server, *options)
     assert text == "A\nB\nC\n"
     assert model.requests == [["a", "b"], ["a", "b"], ["a"], ["b"], ["c"]]
 

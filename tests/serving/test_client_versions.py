@@ -7,12 +7,12 @@ import grpc
 import pytest
 import requests
 
-from dtmt_tf.client.connections import GrpcConnection, RestConnection, TemporaryFailure
+from dtmt_tf.client.connections import GrpcConnection, LateAnswer, RestConnection, TemporaryFailure
 from dtmt_tf.client.sending import Sending
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
 from dtmt_tf.refusals import Refusals
-from tests.serving.shouter import Shouter
+from tests.serving.shouter import Shouter, over_grpc, over_rest
 
 KINDS = {"--rest": RestConnection, "--grpc": GrpcConnection}
 
@@ -120,6 +120,7 @@ def test_one_that_is_away_is_not_one_that_tells_nothing(option):
     ("answer", "told"),
     [
         (requests.Timeout("late"), "did not answer in time"),
+        (requests.ConnectTimeout("nobody there"), "cannot be reached"),
         ((503, b"no healthy upstream"), "is busy: Reason"),
         ((200, b'{"model_version_status": [{"version": "3", "state": "LOADING"}]}'), "not loaded"),
         ((200, b'{"model_version_status": [{"version": "3", "state": "AVAILABLE"}]}'), None),
@@ -143,18 +144,66 @@ def test_what_an_answer_over_rest_means(monkeypatch, answer, told):
         assert connection.version() == ("3" if told is None else "")
 
 
-def test_what_an_answer_over_grpc_means(monkeypatch):
+def test_an_address_that_sends_on_and_loses_the_lines_is_told(monkeypatch):
+    connection = RestConnection("http://localhost:1", "m", "s", 10.0)
+    sent = SimpleNamespace(
+        request=SimpleNamespace(method="GET"), url="https://there:2/v1/models/m:predict"
+    )
+    monkeypatch.setattr(connection._session, "post", lambda *_, **unused: sent)
+    with pytest.raises(UserError, match="sends on to https://there:2. Name that"):
+        connection.translate(["a"])
+
+
+def test_a_host_that_does_not_answer_is_not_a_late_answer(monkeypatch):
+    def post(*_, **unused):
+        raise requests.ConnectTimeout("nobody there")
+
+    connection = RestConnection("http://localhost:1", "m", "s", 10.0)
+    monkeypatch.setattr(connection._session, "post", post)
+    with pytest.raises(TemporaryFailure, match="cannot be reached") as error:
+        connection.translate(["a"])
+    assert not isinstance(error.value, LateAnswer)  # whose lines are divided
+
+
+@pytest.mark.parametrize("option", KINDS)
+def test_an_output_with_lines_of_two_versions_is_told(run, option, monkeypatch, caplog):
+    model = Shouter()
+    with (over_rest if option == "--rest" else over_grpc)(model) as server:
+        kind, translate = KINDS[option], KINDS[option].translate
+
+        def versions(connection, lines):
+            connection.versions.add(1 + (lines == ["b"]))
+            return translate(connection, lines)
+
+        monkeypatch.setattr(kind, "translate", versions)
+        monkeypatch.setattr(kind, "version", lambda _: "1")
+        run("a\nb\n", *server, "--batch-size", 1)
+    assert "Versions 1, 2 answered one after the other" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("DEADLINE_EXCEEDED", "did not answer in time"),
+        ("CANCELLED", "cannot be reached or is busy"),
+    ],
+)
+def test_what_an_answer_over_grpc_means(monkeypatch, code, told):
     class Late(grpc.RpcError):
-        code = staticmethod(lambda: grpc.StatusCode.DEADLINE_EXCEEDED)
+        code = staticmethod(lambda: grpc.StatusCode[code])
         details = staticmethod(lambda: "late")
 
     def status(*_, **unused):
         raise Late
 
     connection = GrpcConnection("localhost:1", "m", "s", 10.0)
+    monkeypatch.setattr(connection, "_predict", status)
+    with pytest.raises(TemporaryFailure, match=told):
+        connection.translate(["a"])
     monkeypatch.setattr(connection, "_status", status)
-    with pytest.raises(TemporaryFailure, match="did not answer in time"):
-        connection.version()
+    if code == "DEADLINE_EXCEEDED":
+        with pytest.raises(TemporaryFailure, match=told):
+            connection.version()
     loading = SimpleNamespace(version=3, state=20, AVAILABLE=30)
     answer = SimpleNamespace(model_version_status=[loading])
     monkeypatch.setattr(connection, "_status", lambda *_, **unused: answer)

@@ -63,6 +63,9 @@ def test_bytes_and_numbers_of_every_kind_travel(stub):
     for name, value in expected.items():
         assert outputs[name].dtype == value.dtype
         np.testing.assert_array_equal(outputs[name], value)
+    proto = stub.Predict(predict_request("toy", text=texts)).outputs  # as other languages read it
+    assert list(proto["length"].int_val) == [0, 5, 7]
+    assert list(proto["is_long"].bool_val) == [False, True, True]
     numbers = np.array([[1, 2], [3, 4.5]], np.float32)
     outputs = arrays(stub.Predict(predict_request("toy", "sums", numbers=numbers)))
     assert outputs["sum"].tolist() == [3, 7.5]

@@ -120,6 +120,13 @@ def test_one_number_for_all_rows_travels_by_column_alone(rest):
     assert rest("POST", "/v1/models/toy:predict", body).status_code == 400
 
 
+def test_a_column_that_no_input_reads_is_left_out(rest):
+    answers = [
+        rest("POST", TRANSLATE, {"inputs": {"text": LINES, **more}}) for more in ({}, {"id": [7]})
+    ]
+    assert answers[0].status_code == 200 and answers[0].json() == answers[1].json()
+
+
 @pytest.mark.parametrize(
     ("code", "body"),
     [

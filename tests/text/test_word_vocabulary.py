@@ -1,6 +1,7 @@
 """Vocabularies of words, and dictionaries of them."""
 
 import pickle
+import resource
 
 import pytest
 import tensorflow as tf
@@ -54,6 +55,16 @@ def test_a_long_text_is_cut_before_an_unknown_word(words):
 
 def words_of(words, *texts):
     return [row[:-1] for row in words.encode_lists(texts)]
+
+
+def test_surfaces_of_a_long_line_take_memory_for_it_alone():
+    subwords = Subwords(train_subwords(LINES, 30, DataConfig()))
+    text = "the cat ☃ " * 20_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    surfaces = subwords.surfaces(tf.constant([text])).flat_values
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert tf.strings.reduce_join(surfaces).numpy().decode() == text.replace(" ", "")
+    assert taken < 1e6  # KiB; a copy of the line for each would be some 30 GB
 
 
 def test_surfaces_of_subwords_are_their_texts_unknown_ones_too():
