@@ -33,7 +33,7 @@ COMMANDS = {  # in dtmt_tf.commands, a module each
     "client": "translate text with a running TensorFlow Serving",
 }
 COMPLETING = "_ARGCOMPLETE"  # is set by a shell: the place of the command's name in the line
-NAMED = re.compile(rf"\bdtmt ({'|'.join(COMMANDS)})\b")
+NAMED = re.compile(rf"(?<![\w/'\"-])dtmt ({'|'.join(COMMANDS)})\b(?![/'\"])")  # not in a path
 
 
 def checkout() -> Path | None:
@@ -45,7 +45,10 @@ def checkout() -> Path | None:
 
 def as_called(text: str) -> str:
     """Returns a text with `dtmt NAME` in the form in which the user calls commands."""
-    return NAMED.sub(r"python pipelines/\1.py", text) if checkout() else text
+    if not (root := checkout()):
+        return text
+    folder = os.path.relpath(root / "pipelines")
+    return NAMED.sub(lambda found: f"python {shlex.quote(f'{folder}/{found[1]}.py')}", text)
 
 
 def runs_folder() -> Path:

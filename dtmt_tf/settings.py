@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from dtmt_tf.errors import UserError
 _KEY = "setting"  # in a field's metadata
 INT32_MAX = 2**31 - 1
 FLOAT32_MAX = 3.4e38
+BUILT_IN = re.compile(r"default|(?:task|model) [\w-]+")  # origins of values that nobody gave
 TYPE_LIMITS = {INT32_MAX: f"at most {INT32_MAX:,}", FLOAT32_MAX: "finite"}
 
 
@@ -173,7 +175,7 @@ def other_side(name: str, joint_vocabulary: bool) -> str:
 
 def is_built_in(origin: str) -> bool:
     """Whether a value comes from a default, a task or a preset, and not from the user."""
-    return origin == "default" or origin.startswith(("task ", "model "))
+    return BUILT_IN.fullmatch(origin) is not None
 
 
 def as_override(value: Any) -> str:

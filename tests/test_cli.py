@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -110,7 +111,11 @@ def test_runs_lie_in_the_present_folder_or_in_the_checkout_of_the_script(monkeyp
     monkeypatch.setattr(sys, "argv", [str(ROOT / "pipelines" / "train.py")])
     assert caller.runs_folder() == ROOT / "saved_models"
     assert caller.as_called("run dtmt train again") == "run python pipelines/train.py again"
-    assert caller.as_called("dtmt trains, dtmt table 3") == "dtmt trains, dtmt table 3"
+    for text in ("dtmt trains, dtmt table 3", "my dtmt runs/a", "in 'dtmt data'"):
+        assert caller.as_called(text) == text
+    monkeypatch.chdir(ROOT.parent)
+    place = shlex.quote(f"{ROOT.name}/pipelines/train.py")
+    assert caller.as_called("run dtmt train again") == f"run python {place} again"
 
 
 @pytest.mark.parametrize(

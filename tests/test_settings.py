@@ -16,7 +16,7 @@ from dtmt_tf.config import (
 )
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import MODELS
-from dtmt_tf.settings import Section, about, one_of, setting
+from dtmt_tf.settings import Section, about, is_built_in, one_of, setting
 
 SECTIONS = [
     *(DataConfig, TrainingConfig, DecodingConfig, ExportConfig, EvaluationConfig),
@@ -125,6 +125,13 @@ def test_a_value_out_of_its_range_is_refused_with_the_range(name, value, message
 )
 def test_the_edges_of_a_range_are_in_it(name, value):
     assert getattr(Toy(**{name: value}), name) == value
+
+
+def test_what_nobody_gave_is_built_in():
+    for origin in ("default", "task multi30k_ende", "model dtmt_tiny"):
+        assert is_built_in(origin)
+    for origin in ("--set", "model small.yaml", "task mine.yaml", "run model a", "default.yaml"):
+        assert not is_built_in(origin)
 
 
 def test_a_range_can_be_shown():

@@ -15,6 +15,8 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
 
+CHOSEN_BY = ("train", "validation")  # splits that are no test sets
+
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Translates and scores a split, or scores files."""
@@ -151,13 +153,15 @@ def _together(sets: Sequence[str], systems: Sequence[str], found: list[Any]) -> 
 
     if len(found) == 1:
         return found[0]
-    bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in found]
+    named = [*zip(sets, found, strict=True)]
+    record = {"sets": [{"name": name, "scores": one} for name, one in named]}
+    tests = [one for name, one in named if name not in CHOSEN_BY]
+    if len(tests) < 2:
+        return record
+    bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in tests]
     means = [fmean(values) for values in zip(*bleu, strict=True)]
-    print(f"\n{format_means(systems, means, len(found))}")
-    return {
-        "sets": [{"name": name, "scores": one} for name, one in zip(sets, found, strict=True)],
-        "mean_bleu": dict(zip(systems, means, strict=True)),
-    }
+    print(f"\n{format_means(systems, means, len(tests))}")
+    return {**record, "mean_bleu": dict(zip(systems, means, strict=True))}
 
 
 def _check_sources(

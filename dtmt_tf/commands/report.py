@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.errors import UserError
 
 if TYPE_CHECKING:
+    from dtmt_tf.data.corpus import Corpus
     from dtmt_tf.evaluation.run_report import RunFacts, SplitFacts
     from dtmt_tf.runs import Run
 
 PAGE, CURVE, METRICS = "report.html", "curve.png", "metrics.csv"
 ALIGNED = 3  # translations whose attention is drawn
+
+logger = logging.getLogger(__name__)
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -89,7 +94,7 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     from dtmt_tf.evaluation.run_report import RunFacts
     from dtmt_tf.settings import as_override, is_built_in
 
-    experiment, record = run.experiment, run.read("experiment.json")
+    experiment, record, corpus = run.experiment, run.read("experiment.json"), _corpus(run)
     trained = [member.newest() for member in run.members or [run]]
     scores = run.read("scores.json")
     older = _older(scores, dataclasses.asdict(experiment.decoding))
@@ -105,12 +110,12 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
         "time in updates": f"{seconds / 60:.1f} minutes, {tokens / max(seconds, 1e-9):,.0f} target "
         "tokens a second",
         "seed": str(experiment.training.seed),
-        **{name: f"{size:,} pairs" for name, size in run.corpus.sizes.items()},
+        **{name: f"{size:,} pairs" for name, size in (corpus.sizes if corpus else {}).items()},
         **{f"{name} version": text for name, text in record.get("versions", {}).items()},
         **{name: str(value) for name, value in record.get("machine", {}).items()},
     }
-    if run.corpus.dropped:
-        facts["filters"] = format_dropped(run.corpus.dropped, run.corpus.sizes["train"])
+    if corpus and corpus.dropped:
+        facts["filters"] = format_dropped(corpus.dropped, corpus.sizes["train"])
     if parameters := {found["parameters"] for found in scores.values() if "parameters" in found}:
         facts["parameters"] = f"{max(parameters):,}"
     values = record["settings"]
@@ -125,10 +130,10 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
         facts,
         [] if run.members else trained[0].history,
         [
-            dataclasses.replace(_split(run, name, found), is_older=name in older)
+            dataclasses.replace(_split(run, corpus, name, found), is_older=name in older)
             for name, found in scores.items()
         ],
-        format_findings(run.corpus.findings).splitlines(),
+        format_findings(corpus.findings).splitlines() if corpus else [],
         settings,
         drawn,
     )
@@ -158,19 +163,30 @@ def _updates(scores: Mapping[str, Any]) -> int:
     return int(scores.get("training", {}).get("updates", 0))
 
 
-def _split(run: Run, name: str, scores: Any) -> SplitFacts:
+def _corpus(run: Run) -> Corpus | None:
+    """Returns a run's corpus; none, which is told, if its text is not at hand."""
+    try:
+        return run.corpus
+    except UserError as error:
+        logger.warning("Sizes and sentences are left out, as the text is not at hand: %s", error)
+        return None
+
+
+def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFacts:
     """What was translated of a split; without the lines if they are no longer there."""
     from dtmt_tf.evaluation import choose_tokenizer
     from dtmt_tf.evaluation.run_report import SplitFacts
     from dtmt_tf.runs import translations_file, translations_of
+    from dtmt_tf.runs.noted_texts import warn_of_others
 
     settings = run.experiment.evaluation
     if "evaluation" in scores:  # as it was scored
         settings = dataclasses.replace(settings, **scores["evaluation"])
-    if name not in run.corpus.sizes or not translations_file(run, name).exists():
+    if not corpus or name not in corpus.sizes or not translations_file(run, name).exists():
         return SplitFacts(name, scores)
+    warn_of_others(run, name)
     translations = translations_of(run, name)
-    sources, references = run.corpus.lines(name)
+    sources, references = corpus.lines(name)
     if len(translations) != len(sources):
         return SplitFacts(name, scores)
     data = run.experiment.data

@@ -142,8 +142,8 @@ class Stages:
 
     def _command(self, number: int) -> str:
         stage = self.stages[number]
-        words = shlex.join([*stage.words, *stage.options, *self.places])
-        return caller.as_called(f"dtmt {words}")
+        name, *rest = [*stage.words, *stage.options, *self.places]
+        return f"{caller.as_called(f'dtmt {name}')} {shlex.join(rest)}"
 
     def _is_done(self, number: int) -> bool:
         stage = self.stages[number]
@@ -156,10 +156,14 @@ class Stages:
         )
 
     def _changed(self, number: int) -> list[str]:
-        """Returns the files, of those noted, that are not as they were when the stage read them."""
-        noted, reads = self._noted[number]["files"], self.stages[number].reads
-        now = _hashes([path for path in reads if str(path) in noted])
-        return [name for name in now if now[name] != noted[name]]
+        """Returns the files that are not as they were when the stage read them."""
+        noted, now = self._noted[number]["files"], _hashes(self.stages[number].reads)
+        moved = [noted[name] for name in noted if name not in now]
+        return [
+            name
+            for name, found in now.items()
+            if (found != noted[name] if name in noted else moved and found not in moved)
+        ]
 
     def _read(self) -> list[dict[str, Any]]:
         if not self.record.exists():

@@ -37,8 +37,9 @@ def tokens_of(experiment: Experiment, replicas: int) -> tuple[float, str]:
     batches = batches_an_update(experiment, replicas)
     tokens_a_batch, filled = data.max_tokens_per_batch * FILL, f"{FILL:.0%} of them target tokens"
     if data.sentences_per_batch:
-        tokens_a_batch = data.sentences_per_batch * LENGTH
-        filled = f"{LENGTH} target tokens in each"
+        length = min(LENGTH, data.max_length)
+        tokens_a_batch = data.sentences_per_batch * length
+        filled = f"{length} target tokens in each"
     tokens = training.max_steps * batches * tokens_a_batch
     return tokens, (
         f"{training.max_steps:,} updates of {batches} x {data.batch_limit}, {filled}: "

@@ -71,6 +71,7 @@ def shortlist(run: Run) -> Shortlist:
         raise UserError("decoding.shortlist is for single models; an ensemble takes 0.")
     sizes = run.vocabulary.source.size, run.vocabulary.target.size
     count = run.experiment.decoding.shortlist
+    warn_of_others(run, "train")
     logger.info("Aligning training pairs for decoding.shortlist=%d", count)
     count = min(count, sizes[1])
     table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)

@@ -23,6 +23,7 @@ from pipelines.papers.paper import Paper
 logger = logging.getLogger(__name__)
 
 PRECISION = "training.precision"
+WEIGHTS = "weights_sha256"  # of scores
 SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
 
 
@@ -169,11 +170,14 @@ def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Pa
         recorded, there = records.read_record(record), folder / "train" / "scores.json"
         if there.exists():
             part = recorded["part"]
-            bleu = json.loads(there.read_text("utf-8")).get(part, {}).get("bleu")
-            if bleu != recorded["scores"][part]["bleu"]:
+            mine = json.loads(there.read_text("utf-8")).get(part, {})
+            theirs = recorded["scores"][part]
+            both = mine.keys() & theirs.keys()  # older records note no weights
+            if any(mine.get(k) != theirs[k] for k in {WEIGHTS} & both or {"bleu"}):
                 raise UserError(
-                    f"{folder} is another training than that of {record}: {part} BLEU {bleu} and "
-                    f"{recorded['scores'][part]['bleu']}. Name the records of yours with --records."
+                    f"{folder} is another training than that of {record}: {part} BLEU "
+                    f"{mine.get('bleu')} and {theirs['bleu']}. Name the records of yours with "
+                    "--records."
                 )
         return folder
     place = next(f"--{kind} {name}" for kind in ("table", "figure")

@@ -29,6 +29,15 @@ def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
         evaluate.command([str(tmp_path), "--comet", "m"])
 
 
+def test_a_mean_is_that_of_test_sets(capsys):
+    found = [SimpleNamespace(bleu=bleu) for bleu in (10.0, 20.0, 40.0)]
+    record = evaluate._together(["validation", "test", "news"], ["run"], found)
+    assert record["mean_bleu"] == {"run": 30.0} and len(record["sets"]) == 3
+    assert "mean BLEU of 2 test sets\n  30.00  run" in capsys.readouterr().out
+    assert "mean_bleu" not in evaluate._together(["validation", "test"], ["run"], found[:2])
+    assert capsys.readouterr().out == ""
+
+
 def test_files_have_no_splits():
     with pytest.raises(UserError, match="--split is for runs"):
         evaluate.command(["--references", "a.de", "--hypotheses", "b.de", "--split", "test"])

@@ -9,7 +9,7 @@ import pytest
 from dtmt_tf.commands import report
 from dtmt_tf.errors import UserError
 from dtmt_tf.folders import LOCK
-from dtmt_tf.runs import Run
+from dtmt_tf.runs import Run, noted_texts
 from tests.end_to_end.test_older_artifacts import unpack
 
 
@@ -43,6 +43,28 @@ def test_scores_without_their_translations_are_told_without_intervals(stopped):
     (stopped.work / "test.txt").write_text("one line\n")  # of another test
     text = report.write_report(stopped).read_text("utf-8")
     assert "12.34" in text and "worst sentences" not in text
+
+
+def test_a_page_needs_no_text_and_tells_of_another_one(stopped, monkeypatch, caplog):
+    scores = {"bleu": 12.34, "chrf": 5.0, "num_sentences": 30, "bleu_signature": "s"}
+    (stopped.work / "scores.json").write_text(json.dumps({"validation": scores}))
+    sources, _ = stopped.corpus.lines("validation")
+    (stopped.work / "validation.txt").write_text("a line\n" * len(sources))
+    settings = json.loads((stopped.work / "experiment.json").read_text())
+    path = next(iter(noted_texts.hashes(stopped, "validation")))
+    settings["texts"] = {path: "another"}
+    (stopped.work / "experiment.json").write_text(json.dumps(settings))
+    assert "worst sentences" in report.write_report(stopped).read_text("utf-8")
+    assert f"{path} holds another text than when the run began" in caplog.text
+
+    def missing(*_):
+        raise UserError("a.en was not found")
+
+    monkeypatch.setattr("dtmt_tf.runs.run.load_corpus", missing)
+    again = Run.open(stopped.folder, None, stopped.folder)
+    text = report.write_report(again).read_text("utf-8")
+    assert "12.34" in text and "worst sentences" not in text
+    assert "as the text is not at hand: a.en was not found" in caplog.text
 
 
 def test_sentences_of_earlier_weights_are_left_out(stopped):

@@ -148,6 +148,20 @@ def test_files_that_changed_after_a_stage_read_them_are_refused(workshop, caplog
     assert of().run() == 0 and workshop.calls == ["a"]
 
 
+def test_files_in_another_folder_are_those_of_before(workshop):
+    def of(folder):
+        path = workshop.folder / folder / "more.de"
+        stage = Stage("make a", ("fake", "a"), workshop.folder / "a", reads=(path,))
+        return Stages([stage], workshop.folder / "run")
+
+    for folder, text in (("old", "one\n"), ("moved", "one\n"), ("other", "two\n")):
+        (workshop.folder / folder).mkdir()
+        (workshop.folder / folder / "more.de").write_text(text)
+    assert of("old").run() == of("moved").run() == 0 and workshop.calls == ["a"]
+    with pytest.raises(UserError, match="other/more.de is no longer what it was"):
+        of("other").run()
+
+
 def test_options_that_are_not_noted_are_given_and_may_be_others_later(workshop, monkeypatch):
     given = []
     fake = sys.modules["dtmt_tf.commands.fake"]

@@ -40,6 +40,13 @@ def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
     write_json(folder / "train" / "scores.json", {"test": scores["test"]})
     assert jobs.beginning(args, 1) == folder
     assert records.weights_hash(folder) == "d3c74b43"
+    noted = record("gru0")
+    noted["scores"]["test"]["weights_sha256"] = "d3c74b438de7"
+    write_json(args.records / job.record, noted)
+    scores["test"]["bleu"] += 1  # by another search
+    write_json(folder / "train" / "scores.json", {"test": scores["test"]})
+    assert jobs.beginning(args, 1) == folder
+    write_json(args.records / job.record, record("gru0"))
     write_json(
         folder / "train" / "scores.json", {"test": record("gru0", rate=0.5)["scores"]["test"]}
     )

@@ -187,6 +187,10 @@ def test_a_batch_of_sentences_is_planned_by_sentences(told):
     assert "updates of 8 x 3 sentences, 24 target tokens in each: 1.73e+08 tokens" in text
     assert "    48.0 hours" in text  # 1,000 words a second
     assert "a batch of 3 sentences, each replica" in described(sentences, 1).text
+    short = experiment("transformer_tiny", "data.sentences_per_batch=3", "data.max_length=12")
+    assert "12 target tokens in each: 8.64e+07 tokens" in measuring.report(
+        short, measurement, (10, 100.0)
+    )
 
 
 @pytest.mark.parametrize(("pieces", "words"), [(1, "1.42e+07"), (4, "5.70e+07")])

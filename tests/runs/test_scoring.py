@@ -117,7 +117,10 @@ def test_a_shortlist_is_made_of_the_training_pairs(corpus, monkeypatch):
     run = run_of("custom", corpus, *CORPUS, *SMALL, "decoding.shortlist=2")
     model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
     assert scoring.endpoints(run, model).decoding.shortlist == 2
+    asked = []
+    monkeypatch.setattr(scoring, "warn_of_others", lambda *given: asked.append(given))
     few = scoring.shortlist(run)
+    assert asked == [(run, "train")]  # it is made of the text as it is now
     assert few.table.shape == (run.vocabulary.source.size, 2) and few.table.min() >= 1
     assert few.always.sum() == 1 + (not few.always[scoring.EOS_ID]) and few.table.max() > 2
     monkeypatch.setattr(scoring, "frequent", lambda *_: np.array([UNK_ID, 5]))
