@@ -27,6 +27,8 @@ class Fusion(keras.layers.Layer, abc.ABC):
         num_heads: Heads of the attention.
         norm: Arguments of `ResidualNorm`.
         initializer: Initialiser of every weight but the norm's.
+        from_zero: Whether the attention's last map starts at zero. Beside trained layers its first
+            results are noise, which training silences: H_r then becomes a constant.
 
     Call arguments:
         c: The state after self-attention, C, `[B, T, d]`.
@@ -47,10 +49,12 @@ class Fusion(keras.layers.Layer, abc.ABC):
         *,
         norm: dict[str, Any],
         initializer: Any,
+        from_zero: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dim = dim
+        self.from_zero = from_zero
         self.memory_dim = memory_dim
         self.initializer = initializer
         self.attention = MultiHeadDotAttention(
@@ -62,6 +66,9 @@ class Fusion(keras.layers.Layer, abc.ABC):
         """Builds attention and norm."""
         self.attention.build(x_shape, (None, None, self.memory_dim))
         self.norm.build(x_shape)
+        if self.from_zero:
+            kernel = self.attention.output_map.kernel
+            kernel.assign(ops.zeros_like(kernel))
 
     def precompute(self, states: Any, mask: Any) -> list[Any]:
         """Returns the memory of sentences.

@@ -53,6 +53,9 @@ class RecurrenceTransformerConfig(TransformerConfig):
     fusion_layers: str = setting(
         "top", "which decoder layers do; with columns all", choices=("top", "all")
     )
+    fusion_from_zero: bool = setting(
+        False, "the attention to it adds nothing at first, as beside trained layers"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +83,7 @@ class RecurrenceTransformerConfig(TransformerConfig):
             found["recurrence_steps"] = "birnn makes a step for each word"
         if self.fusion == "columns":
             found["fusion_layers"] = "all layers read columns"
+            found["fusion_from_zero"] = "columns have no attention of their own"
         elif self.decoder_layers == 1:
             found["fusion_layers"] = "the decoder has one layer"
         return found
@@ -168,7 +172,8 @@ class RecurrenceTransformer(Transformer):
         if elsewhere or config.fusion == "columns":
             return None
         dims = config.model_dim, config.recurrence_dim, config.num_heads
-        return FUSIONS[config.fusion](*dims, norm=norm, initializer=initializer, name="fusion")
+        options = {"norm": norm, "initializer": initializer, "from_zero": config.fusion_from_zero}
+        return FUSIONS[config.fusion](*dims, **options, name="fusion")
 
     @property
     def annotations_dim(self) -> int:

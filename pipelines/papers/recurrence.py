@@ -53,6 +53,7 @@ RECURRENT: dict[str, Settings] = {
     "biarn6": _layers(6),
     "biarn3": _layers(3),
     "biarn1": (),
+    "biarn1_zero": ("model.fusion_from_zero=true",),  # the paper does not say how it begins
     "gated_top": _fusion("gated_sum", "top"),
     "gated_all": _fusion("gated_sum", "all"),
     "stack_all": _fusion("stack", "all"),
@@ -105,6 +106,7 @@ TABLES: dict[str, Table] = {
             "biarn6": ("+ BiARN, 6 layers", 27.72),
             "biarn3": ("+ BiARN, 3 layers", 28.10),
             "biarn1": ("+ BiARN, 1 layer", 28.21),
+            "biarn1_zero": ("+ BiARN, 1 layer, read from zero", 28.21),
         },
     ),
     "2": _table(

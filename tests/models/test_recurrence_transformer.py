@@ -253,10 +253,34 @@ def test_first_weights_are_fixed_by_the_seed_and_those_of_a_transformer_beside_t
     assert len(starts) == len(set(starts))
     names = {weight.path.partition("/")[2] for weight in model.weights}
     assert len(names) == len(model.weights)
-    fields = dataclasses.fields(MODELS["transformer_base"])
-    base = type(MODELS["transformer_base"])(**{f.name: getattr(config, f.name) for f in fields})
-    theirs = base.build(WORDS_S, WORDS_T, TrainingConfig(seed=1))
+    theirs = without_recurrence(config).build(WORDS_S, WORDS_T, TrainingConfig(seed=1))
     assert {weight.path.partition("/")[2] for weight in theirs.weights} < names
+
+
+def without_recurrence(config):
+    fields = dataclasses.fields(TransformerConfig)
+    return TransformerConfig(**{each.name: getattr(config, each.name) for each in fields})
+
+
+def test_a_fusion_from_zero_begins_as_the_transformer_alone_and_learns():
+    config = RecurrenceTransformerConfig(**SIZES, pre_norm=True, fusion_from_zero=True)
+    alone = without_recurrence(config).build(WORDS_S, WORDS_T, TrainingConfig())
+
+    def difference(model):
+        weights = {each.path.partition("/")[2]: each for each in model.weights}
+        for each in alone.weights:
+            each.assign(weights[each.path.partition("/")[2]])
+        return relative_error(model(SOURCE, TARGET), alone(SOURCE, TARGET))
+
+    other = dataclasses.replace(config, fusion_from_zero=False)
+    assert difference(other.build(WORDS_S, WORDS_T, TrainingConfig())) > 0.01
+    model = config.build(WORDS_S, WORDS_T, TrainingConfig())
+    assert difference(model) == 0
+    kernel = model.decoder.layers[-1].fusion.attention.output_map.kernel
+    with tf.GradientTape() as tape:
+        loss = loss_of(model)
+    kernel.assign_sub(0.1 * tape.gradient(loss, kernel.value))
+    assert difference(model) > 0.01
 
 
 def test_depths_parts_and_memory_name_what_is_new():
