@@ -194,6 +194,7 @@ class RestConnection:
                 f"{address}. Leave out what begins with /v1/models."
             )
         self._requests = requests
+        # a connection that takes too long to begin is one of the first, and no late answer
         self._lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
         self._address, self._timeout = address, timeout_seconds
         self.versions: set[int] = set()
@@ -208,10 +209,6 @@ class RestConnection:
             response = self._session.post(
                 f"{self._model}:predict", json=body, timeout=self._timeout
             )
-        except self._requests.ConnectTimeout as error:
-            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
-        except self._requests.Timeout as error:
-            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
             if _is_no_http(error):
                 raise UserError(
@@ -219,6 +216,8 @@ class RestConnection:
                     "(--grpc)? That of REST is 8501 unless the server was told otherwise."
                 ) from error
             raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
+        except self._requests.Timeout as error:
+            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except (self._requests.RequestException, ValueError) as error:
             raise UserError(f"{self._address}: {error}") from error
         if response.request.method != "POST":  # 301 and 302 lose the lines
@@ -244,14 +243,12 @@ class RestConnection:
         """Returns the version that answers now, see `Connection`."""
         try:
             answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
-        except self._requests.ConnectTimeout as error:
-            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
-        except self._requests.Timeout as error:
-            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except self._lost as error:
             if _is_no_http(error):
                 return ""
             raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
+        except self._requests.Timeout as error:
+            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
         except (self._requests.RequestException, ValueError):  # an address that is none, too
             return ""
         if (code := _HTTP_CODES.get(answer.status_code)) in _TEMPORARY:

@@ -10,7 +10,6 @@ import requests
 from dtmt_tf.client.connections import GrpcConnection, LateAnswer, RestConnection, TemporaryFailure
 from dtmt_tf.client.sending import Sending
 from dtmt_tf.errors import UserError
-from dtmt_tf.export.model_card import SERVED_AS
 from dtmt_tf.refusals import Refusals
 from tests.serving.shouter import Shouter, over_grpc, over_rest
 
@@ -93,8 +92,11 @@ def test_waits_double_up_to_half_a_minute(monkeypatch):
 def test_a_server_tells_its_version_or_nothing(translator):
     option, address, _, name = translator
     for asked, version in ((name, "2"), ("absent", "")):
-        connection = KINDS[option](address, asked, SERVED_AS, 10.0)
+        connection = KINDS[option](address, asked, "serving_default", 1800.0)
         assert connection.version() == version
+        if version:
+            connection.translate(["a dog"])
+            assert connection.versions == ({2} if option == "--grpc" else set())
         connection.close()
 
 
