@@ -29,7 +29,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
                         help="names of trained runs, or their folders")  # fmt: skip
     parser.add_argument("--task", metavar="NAME",
                         help="a task of dtmt train --list-tasks (default: that of the first "
-                        f"folder, or {common.DEFAULT_TASK})")  # fmt: skip
+                        "run)")  # fmt: skip
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)
     common.add_folders(parser)

@@ -15,7 +15,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
 
-CHOSEN_BY = ("train", "validation")  # splits that are no test sets
+NO_TEST_SETS = ("train", "validation")
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -155,7 +155,7 @@ def _together(sets: Sequence[str], systems: Sequence[str], found: list[Any]) -> 
         return found[0]
     named = [*zip(sets, found, strict=True)]
     record = {"sets": [{"name": name, "scores": one} for name, one in named]}
-    tests = [one for name, one in named if name not in CHOSEN_BY]
+    tests = [one for name, one in named if name not in NO_TEST_SETS]
     if len(tests) < 2:
         return record
     bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in tests]
