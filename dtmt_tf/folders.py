@@ -159,11 +159,11 @@ def check_free(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is no folder. Choose another --name or --output-dir.")
-    if not folder.exists() or is_ours(folder):
+    if not folder.exists():
         return
     ours = (LOCK, f"{MARK}.")  # and what a killed process left of a mark
     others = sorted(path.name for path in folder.iterdir() if not path.name.startswith(ours))
-    if others:
+    if others and not is_ours(folder):  # asked last: another process may mark it meanwhile
         raise UserError(
             f"{folder} holds {others[0]!r} and no run of dtmt_tf. Nothing in it was changed. "
             "Choose another --name or --output-dir."

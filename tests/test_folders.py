@@ -171,6 +171,27 @@ def test_a_mark_that_a_kill_tore_is_made_again(tmp_path):
     assert is_ours(tmp_path)
 
 
+@pytest.mark.parametrize("moment", ["before it is listed", "after it is asked for a mark"])
+def test_a_folder_that_another_process_marks_meanwhile_is_no_other_s(tmp_path, monkeypatch, moment):
+    def marked():
+        make(tmp_path, ".dtmt_run", "train/experiment.json")
+
+    def list_late(folder, listed=Path.iterdir):
+        marked()
+        return listed(folder)
+
+    def ask_early(folder, asked=folders.is_ours):
+        known = asked(folder)
+        marked()
+        return known
+
+    if moment == "before it is listed":
+        monkeypatch.setattr(Path, "iterdir", list_late)
+    else:
+        monkeypatch.setattr(folders, "is_ours", ask_early)
+    folders.check_free(tmp_path)
+
+
 def test_a_mark_is_a_file_and_no_link(tmp_path):
     (tmp_path / ".dtmt_run").symlink_to("/etc/passwd")
     assert not is_ours(tmp_path)
