@@ -45,11 +45,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)
         return 130
-    if len(versions := set().union(*(each.versions for each in connections))) > 1:
-        there = ", ".join(map(str, sorted(versions)))
-        logger.warning(
-            "Versions %s answered one after the other: the output has lines of each.", there
-        )
+    finally:
+        began = {int(settings["version"])} if settings.get("version") else set()
+        if len(versions := began.union(*(each.versions for each in connections))) > 1:
+            there = ", ".join(map(str, sorted(versions)))
+            logger.warning(
+                "Versions %s answered one after the other: the output has lines of each.", there
+            )
     print(sending.summary(), file=sys.stderr)
     return 0
 

@@ -206,10 +206,16 @@ def run_folder(args: argparse.Namespace) -> Path:
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
 
 
-def named_run(place: Path, args: argparse.Namespace) -> Path:
-    """Returns what `find_run` finds; if nothing, a folder whose neighbours are told."""
-    found = find_run(place, args.output_dir, args.task or "")
-    if found.exists():
+def named_run(place: str | Path, args: argparse.Namespace, elsewhere: bool = True) -> Path:
+    """Returns what `find_run` finds; if nothing, a folder whose neighbours are told.
+
+    A name stands first for a run of the task that the arguments, or their file of settings, name.
+    """
+    file = getattr(args, "config", None)
+    is_given = args.task is not None or bool(file and TASK in file.names)
+    task = task_and_model(args)[0].name if is_given else ""
+    found = find_run(place, args.output_dir, task, elsewhere)
+    if found.is_dir():
         return found
     if os.sep not in str(place):
         return args.output_dir / task_and_model(args)[0].name / place
@@ -217,25 +223,26 @@ def named_run(place: Path, args: argparse.Namespace) -> Path:
     return below if below.parent.exists() else found
 
 
-def find_run(place: Path, folder: Path, task: str = "") -> Path:
-    """Returns what a path leads to, or the run of that name in a folder, with its task or alone.
+def find_run(place: str | Path, folder: Path, task: str = "", elsewhere: bool = True) -> Path:
+    """Returns the folder that a path leads to, or a run of that name; the path if there is none.
 
     Args:
-        place: A path, or a name.
+        place: A path, or a name. A text that has a slash, such as ./base, is a path.
         folder: Of all runs.
         task: Whose run a name stands for first.
+        elsewhere: Whether it may be a run of another task then.
 
     Raises:
         UserError: If several tasks have a run of that name.
     """
-    is_name = place.name not in ("", "..")
-    own = folder / task / place
-    if task and is_name and len(place.parts) == 1 and own.is_dir():
+    is_name = os.sep not in str(place) and str(place) not in (".", "..")
+    if task and is_name and (own := folder / task / place).is_dir():
         return own
-    if place.exists():
-        return place if is_name else place.resolve()
-    below = [folder / place, *folder.glob(f"*/{glob.escape(str(place))}")]
-    found = sorted(each for each in below if each.is_dir())
+    place = Path(place)
+    if place.is_dir():
+        return place.resolve() if place.name in ("", "..") else place
+    others = folder.glob(f"*/{glob.escape(str(place))}") if elsewhere else ()
+    found = sorted(each for each in [folder / place, *others] if each.is_dir())
     if len(found) > 1:
         raise UserError(f"{place} may be {' or '.join(map(str, found))}. Name one of them.")
     return next(iter(found), place)
@@ -281,10 +288,14 @@ def model_place(args: argparse.Namespace) -> Path:
         folder = run_folder(args)
         _check_model(args, folder, _model_of(folder))
         return folder
+    return named_model(args.model, args, elsewhere=args.task is None)
+
+
+def named_model(text: str, args: argparse.Namespace, elsewhere: bool = True) -> Path:
+    """Returns the folder of what `named_run` finds, or else of a pre-trained model."""
     from dtmt_tf.translator.places import pretrained_instead
 
-    found = named_run(Path(args.model), args)
-    return pretrained_instead(found, args.model) or found
+    return pretrained_instead(found := named_run(text, args, elsewhere), text) or found
 
 
 def task_and_model(args: argparse.Namespace) -> tuple[Task, str]:

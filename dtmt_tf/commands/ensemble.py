@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
@@ -25,7 +24,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt ensemble --task multi30k_ende a b",
         f"dtmt evaluate --task multi30k_ende --name {NAME}",
     )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN",
+    parser.add_argument("runs", nargs="+", metavar="RUN",
                         help="names of trained runs, or their folders")  # fmt: skip
     parser.add_argument("--task", metavar="NAME",
                         help="a task of dtmt train --list-tasks (default: that of the first "
@@ -39,7 +38,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, unite
 
-    named = [str(run) for run in args.runs]
+    named = args.runs
     if len(set(named)) < max(2, len(named)):
         raise UserError(f"Name two runs or more, each once. Received: {' '.join(named)}.")
     common.plain_name(args.name)

@@ -147,15 +147,17 @@ def _files(args: argparse.Namespace) -> Any:
     return _together(sets, [str(path) for path in args.hypotheses[0]], found)
 
 
-def _together(sets: Sequence[str], systems: Sequence[str], found: list[Any]) -> Any:
-    """Returns the scores of one test set, or those of several by name with their printed mean."""
+def _together(
+    sets: Sequence[str], systems: Sequence[str], found: list[Any], no_tests: Sequence[str] = ()
+) -> Any:
+    """Returns the scores of one set, or those of several by name, with the tests' printed mean."""
     from dtmt_tf.evaluation import format_means
 
     if len(found) == 1:
         return found[0]
     named = [*zip(sets, found, strict=True)]
     record = {"sets": [{"name": name, "scores": one} for name, one in named]}
-    tests = [one for name, one in named if name not in NO_TEST_SETS]
+    tests = [one for name, one in named if name not in no_tests]
     if len(tests) < 2:
         return record
     bleu = [[each.bleu for each in (one if isinstance(one, list) else [one])] for one in tests]
@@ -236,7 +238,7 @@ def _splits(args: argparse.Namespace) -> Any:
             found[-1] = with_comet(found[-1], comet, sources, translations, references)
         print(format_scores(found[-1]))
         print(f"\nTranslations: {translations_file(run, split)}")
-    return _together([*dict.fromkeys(args.split)], [str(run.folder)], found)
+    return _together([*dict.fromkeys(args.split)], [str(run.folder)], found, NO_TEST_SETS)
 
 
 def _check_files(args: argparse.Namespace) -> None:

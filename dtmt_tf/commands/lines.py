@@ -172,21 +172,22 @@ class Lines:
     def _contents(self) -> Iterator[bytes]:
         from dtmt_tf.data.lines import byte_lines
 
-        if self.path and not is_special(self.path):
+        if self.path and (not is_special(self.path) or self.path.suffix in PACKED):
             yield from byte_lines(self.path)
             return
         if not self.path and sys.stdin is None:
             raise UserError("Standard input is closed. Name a file.")
         with self.path.open("rb") if self.path else nullcontext(sys.stdin.buffer) as stream:
-            self._incoming = _Incoming(stream)
+            self._incoming = _Incoming(stream, _name(self.path))
             yield from self._incoming
 
 
 class _Incoming:
     """The lines of a stream whose writer may take its time."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream = stream
+        self._name = name  # for messages
         self._lines: deque[bytes] = deque()
         self._parts: list[bytes] = []  # of a line that has no end yet
         self._number = 1  # of that line
@@ -223,7 +224,7 @@ class _Incoming:
         first, *others = piece.split(b"\n")
         self._parts.append(first)
         if sum(map(len, self._parts)) > MAX_LINE_BYTES:
-            raise too_long(STANDARD_INPUT, self._number)
+            raise too_long(self._name, self._number)
         self._number += len(others)
         for part in others:
             self._lines.append(b"".join(self._parts).removesuffix(b"\r"))

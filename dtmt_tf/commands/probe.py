@@ -41,9 +41,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--run",
         type=Path,
         action="append",
-        metavar="DIR",
-        help="a run's folder; may be given several times, to compare (default: the run that --task "
-        "and --name name)",
+        metavar="RUN",
+        help="a run's folder or name; may be given several times, to compare (default: the run "
+        "that --task and --name name)",
     )
     group = parser.add_argument_group("classifier")
     group.add_argument(

@@ -152,9 +152,8 @@ class Recipe:
         from dtmt_tf.translator.places import find_model
 
         args = argparse.Namespace(**{**vars(self._args), "task": self.task, "config": None})
-        args.model, args.name = named, None
         try:
-            folder = find_model(common.model_place(args))
+            folder = find_model(common.named_model(named, args))
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         data = self.data

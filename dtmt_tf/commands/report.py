@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PAGE, CURVE, METRICS = "report.html", "curve.png", "metrics.csv"
 ALIGNED = 3  # translations whose attention is drawn
 
+AT_HAND = "Sizes and sentences are left out, as the text is not at hand: %s"
+
 logger = logging.getLogger(__name__)
 
 
@@ -168,7 +170,7 @@ def _corpus(run: Run) -> Corpus | None:
     try:
         return run.corpus
     except UserError as error:
-        logger.warning("Sizes and sentences are left out, as the text is not at hand: %s", error)
+        logger.warning(AT_HAND, error)
         return None
 
 
@@ -186,7 +188,11 @@ def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFact
         return SplitFacts(name, scores)
     warn_of_others(run, name)
     translations = translations_of(run, name)
-    sources, references = corpus.lines(name)
+    try:
+        sources, references = corpus.lines(name)
+    except UserError as error:
+        logger.warning(AT_HAND, error)
+        return SplitFacts(name, scores)
     if len(translations) != len(sources):
         return SplitFacts(name, scores)
     data = run.experiment.data

@@ -118,7 +118,7 @@ def _folders(args: argparse.Namespace) -> dict[str, Path]:
         args.runs = sorted(map(str, found))
     named = [None if Path(run).is_dir() else NAMED.fullmatch(run) for run in args.runs]
     texts = [name[2] if name else run for run, name in zip(args.runs, named, strict=True)]
-    places = [common.named_run(Path(text), args) for text in texts]
+    places = [common.named_run(text, args) for text in texts]
     places = places or [common.run_folder(args)]
     names = [
         name[1] if name else default

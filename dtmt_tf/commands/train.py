@@ -9,7 +9,6 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
@@ -140,7 +139,6 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--init-from",
-        type=Path,
         metavar="RUN",
         help="begin with the sub-words of this run, and with its weights where they match by name "
         "and shape: its name, or its folder",
@@ -209,6 +207,7 @@ def _train(
     places = common.places(args)
     init_from = None
     if args.init_from:
+        args.task = experiment.task  # whose runs a name stands for first
         try:
             init_from = Run.open(common.named_run(args.init_from, args), *places)
         except UserError as error:

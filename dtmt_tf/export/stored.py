@@ -33,7 +33,7 @@ class StoredWeights:
         self.variables: list[Any] = []
         self._quantize = quantize
         self._kept: list[tuple[Any, list[tf.Variable]]] = []
-        for variable in model.variables:
+        for variable in model.weights:  # not the states of seeds
             if quantize == "none" or len(variable.shape) < 2 or variable.name in ADDED:
                 self.variables.append(variable.value)
                 continue

@@ -15,8 +15,8 @@ from dtmt_tf.layers.transition_rnn import EncoderRNN
 class DeepEncoder(keras.layers.Layer):
     """Layers of alternating directions, the first left to right (Wang et al., 2017, Eq. (9)).
 
-    A layer reads what the one below passes on; the top layer's states are the annotations. From
-    the second layer on, a connection may pass on more than the state. Annotations of padded
+    A layer reads what the one below passes on; what the top layer passes on are the annotations.
+    From the second layer on, a connection may pass on more than the state. Annotations of padded
     positions are zero.
 
     Args:

@@ -14,6 +14,8 @@ from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.residual_norm import ResidualNorm
 from dtmt_tf.layers.transition_rnn import note
 
+KEPT = 5.0  # offset of a gate that begins by keeping 99 % of what was there
+
 
 class Fusion(keras.layers.Layer, abc.ABC):
     """The part of a decoder layer that attends to the states H_r of a recurrence encoder.
@@ -27,8 +29,9 @@ class Fusion(keras.layers.Layer, abc.ABC):
         num_heads: Heads of the attention.
         norm: Arguments of `ResidualNorm`.
         initializer: Initialiser of every weight but the norm's.
-        from_zero: Whether the attention's last map starts at zero. Beside trained layers its first
-            results are noise, which training silences: H_r then becomes a constant.
+        from_zero: Whether the attention's last map starts at zero, and a gated sum at D. Beside
+            trained layers its first results are noise, which training silences: H_r then becomes a
+            constant. With norms after the sub-layers a new norm still changes D.
 
     Call arguments:
         c: The state after self-attention, C, `[B, T, d]`.
@@ -116,6 +119,9 @@ class GatedSumFusion(Fusion):
         super().build(x_shape)
         self.gate = Affine(self.dim, initializer=self.initializer, name="gate")
         self.gate.build((None, 2 * self.dim))
+        if self.from_zero:
+            self.gate.kernel.assign(ops.zeros_like(self.gate.kernel))
+            self.gate.bias.assign(ops.full_like(self.gate.bias, KEPT))
 
     def call(
         self, c: Any, d: Any, memory: list[Any], training: bool = False, seeds: Any = None

@@ -269,6 +269,9 @@ class RecurrenceTransformer(Transformer):
             chains, above = DIRECTIONS[config.recurrence], config.recurrence_layers - 1
             read = length * config.model_dim + above * steps * config.recurrence_dim
             largest["recurrence, all steps"] = sentences * chains * steps * read
+        fusions = sum(layer.fusion is not None for layer in self.decoder.layers)
+        pairs = sentences * length * (config.num_states or length)
+        largest["attention weights"] += fusions * config.num_heads * pairs
         return largest
 
     def depths(self) -> dict[str, list[Any]]:

@@ -26,7 +26,7 @@ EMBEDDINGS = ("source_embedding/", "target_embedding/", "readout/logits/")  # la
 # settings of models that say how weights start, and nothing else
 BEGINNING = (
     *("update_offset", "transition_offset", "transition_offset_step"),
-    *("initializer_range", "initializer_stddev"),
+    *("initializer_range", "initializer_stddev", "fusion_from_zero"),
 )
 
 

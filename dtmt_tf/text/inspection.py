@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from dtmt_tf.config import BLANK, UNK_ID
 from dtmt_tf.text.subword import Subwords
 
 LINES_AT_ONCE = 10_000
+CHARACTERS_AT_ONCE = 1 << 18  # whose pieces are read as text, in some 100 bytes of memory each
 SHARES = 0.5, 0.9, 0.99  # of a text, whose pieces are counted
 
 
@@ -100,12 +101,26 @@ def usage(subwords: Subwords, lines: Iterable[str]) -> Usage:
         characters += sum(map(len, block))
         strange = [line for line, row in zip(block, rows, strict=True) if UNK_ID in row]
         unknown_lines += len(strange)
-        if strange:
-            surfaces, ids = subwords.surfaces(strange).flat_values, subwords.tokens(strange)
+        for portion in _portions(strange):
+            surfaces, ids = subwords.surfaces(portion).flat_values, subwords.tokens(portion)
             found = zip(surfaces.numpy(), ids.flat_values.numpy(), strict=True)
             for text in (text.decode(errors="replace") for text, k in found if k == UNK_ID):
                 unknown.update([text] if subwords.of_words else text)
     return Usage(counts, num_lines, words, characters, unknown, unknown_lines)
+
+
+def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yields lines in lists of as many as have some `CHARACTERS_AT_ONCE`; one at least."""
+    portion: list[str] = []
+    size = 0
+    for line in lines:
+        portion.append(line)
+        size += len(line)
+        if size >= CHARACTERS_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 def split(subwords: Subwords, line: str) -> list[str]:

@@ -74,7 +74,7 @@ class TrainingStep:
             self.optimizer.build(model.trainable_variables)
         self.weights = [variable.value for variable in model.trainable_variables]
         self.frozen = frozen_weights(model, training.frozen)
-        # rounded once a slice, where they are used, and used whole
+        # rounded once a slice, where they are used; GRUs that reset before the product use halves
         self.kernels = [v for v in model.trainable_variables if len(v.shape) == 2]
         self.clip_norm = training.clip_norm
         ids, scalar = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)

@@ -87,7 +87,7 @@ def pretrained_instead(place: Path, name: str) -> Path | None:
     try:
         found = find_pretrained(name, map(str, models_near(place)))
     except UserError:
-        if place.is_dir():  # who looks for its versions tells how to make one
+        if (place / "train" / "experiment.json").exists():  # a run; it is told how to export it
             return None
         raise
     if found and place.exists():

@@ -62,12 +62,45 @@ def test_a_run_is_found_by_its_name_or_its_folder(tmp_path, monkeypatch):
     assert common.find_run(Path(".."), models, "custom") == tmp_path.resolve().parent
     assert common.find_run(Path("b"), models, "toy") == models / "custom" / "b"
     assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
-    Path("a").mkdir()
-    assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
-    assert common.find_run(Path("a"), models) == Path("a")
-    Path("a").rmdir()
+    assert common.find_run("b", models, "toy", elsewhere=False) == Path("b")
     with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
         common.find_run(Path("a"), models)
+    Path("a").mkdir()
+    Path("b").touch()
+    assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
+    assert common.find_run("./a", models, "custom") == Path("a")
+    assert common.find_run("a/", models, "custom") == Path("a")
+    assert common.find_run(Path("a"), models) == Path("a")
+    assert common.find_run("b", models) == models / "custom" / "b"
+    assert common.find_run("no", models) == Path("no")
+
+
+def test_a_name_with_its_task_is_no_run_of_another_task(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs/multi30k_ende/small").mkdir(parents=True)
+    parser = common.run_parser("", "", model="")
+    given = ["--output-dir", "runs", "--model", "small"]
+    found = common.model_place(parser.parse_args(given))
+    assert found == Path("runs/multi30k_ende/small")
+    elsewhere = parser.parse_args([*given, "--task", "multi30k_enfr_tok"])
+    assert common.model_place(elsewhere) == Path("runs/multi30k_enfr_tok/small")  # there is none
+    with pytest.raises(UserError, match="^Unknown task 'multi30k_edne'. Did you mean"):
+        common.model_place(parser.parse_args([*given, "--task", "multi30k_edne"]))
+    assert common.named_run("small", elsewhere) == found  # where any will do, such as a teacher
+
+
+def test_a_task_that_a_file_names_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for run in ("cldr_ende/base", "multi30k_ende/base"):
+        (Path("runs") / run).mkdir(parents=True)
+    Path("my.yaml").write_text("task: multi30k_ende\n")
+    parser = common.run_parser("", "")
+    common.add_config(parser)
+    given = ["--output-dir", "runs"]
+    with pytest.raises(UserError, match="^base may be runs/cldr_ende/base or runs/multi"):
+        common.named_run("base", parser.parse_args(given))
+    args = parser.parse_args([*given, "--config", "my.yaml"])
+    assert common.named_run("base", args) == Path("runs/multi30k_ende/base")
 
 
 def test_a_run_of_another_model_than_was_asked_for_is_refused(tmp_path):

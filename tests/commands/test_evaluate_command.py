@@ -1,6 +1,7 @@
 """`dtmt evaluate`: what can not be scored is refused before anything is read or translated."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -31,11 +32,22 @@ def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
 
 def test_a_mean_is_that_of_test_sets(capsys):
     found = [SimpleNamespace(bleu=bleu) for bleu in (10.0, 20.0, 40.0)]
-    record = evaluate._together(["validation", "test", "news"], ["run"], found)
+    no = evaluate.NO_TEST_SETS
+    record = evaluate._together(["validation", "test", "news"], ["run"], found, no)
     assert record["mean_bleu"] == {"run": 30.0} and len(record["sets"]) == 3
     assert "mean BLEU of 2 test sets\n  30.00  run" in capsys.readouterr().out
-    assert "mean_bleu" not in evaluate._together(["validation", "test"], ["run"], found[:2])
+    assert "mean_bleu" not in evaluate._together(["validation", "test"], ["run"], found[:2], no)
     assert capsys.readouterr().out == ""
+
+
+def test_files_are_tests_whatever_their_names(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    options = []
+    for name in ("validation", "train"):
+        Path(name).write_text("a b c d e\n")
+        options += ["--references", name, "--hypotheses", name]
+    assert evaluate.command(options) == 0
+    assert "mean BLEU of 2 test sets" in capsys.readouterr().out
 
 
 def test_files_have_no_splits():

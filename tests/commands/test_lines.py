@@ -1,6 +1,7 @@
 """Text that commands read: its lines, a byte order mark, bytes that are no text."""
 
 import argparse
+import contextlib
 import gzip
 import io
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf.commands import lines
+from dtmt_tf.data.lines import MAX_LINE_BYTES
 from dtmt_tf.errors import UserError
 
 
@@ -98,13 +100,33 @@ def test_lines_of_a_named_pipe_are_had_as_they_come(tmp_path):
     opened = []
     writer.start()
     coming = iter(given)
-    first = threading.Timer(0.2, lambda: opened[0].write(b"a\n"))
+    first = threading.Timer(0.2, lambda: (writer.join(), opened[0].write(b"a\n")))
     first.start()
     assert next(coming) == "a" and not given.ready()
     opened[0].write(b"b\n")
     assert given.ready() and next(coming) == "b"
     opened[0].close()
     assert list(coming) == []
+
+
+@pytest.mark.parametrize("end", [".txt", ".gz"])
+def test_of_a_named_pipe_messages_have_the_name_and_what_is_packed_is_unpacked(tmp_path, end):
+    path = tmp_path / f"in{end}"
+    os.mkfifo(path)
+    content = b"a\n" if end == ".txt" else gzip.compress(b"a\n")
+    content += b"b" * (MAX_LINE_BYTES + 1) if end == ".txt" else b""
+
+    def write():
+        with contextlib.suppress(BrokenPipeError), path.open("wb") as pipe:
+            pipe.write(content)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    if end == ".gz":
+        assert lines.read_text(path) == ["a"]
+    else:
+        with pytest.raises(UserError, match=f"^{path}:2: the line has more"):
+            lines.read_text(path)
     writer.join()
 
 

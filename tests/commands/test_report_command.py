@@ -60,11 +60,15 @@ def test_a_page_needs_no_text_and_tells_of_another_one(stopped, monkeypatch, cap
     def missing(*_):
         raise UserError("a.en was not found")
 
+    with monkeypatch.context() as patch:  # a part of the data set is gone
+        patch.setattr(type(stopped.corpus), "lines", missing)
+        assert "worst sentences" not in report.write_report(stopped).read_text("utf-8")
+    assert caplog.text.count("as the text is not at hand: a.en was not found") == 1
     monkeypatch.setattr("dtmt_tf.runs.run.load_corpus", missing)
     again = Run.open(stopped.folder, None, stopped.folder)
     text = report.write_report(again).read_text("utf-8")
     assert "12.34" in text and "worst sentences" not in text
-    assert "as the text is not at hand: a.en was not found" in caplog.text
+    assert caplog.text.count("as the text is not at hand: a.en was not found") == 2
 
 
 def test_sentences_of_earlier_weights_are_left_out(stopped):

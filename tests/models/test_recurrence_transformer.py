@@ -258,12 +258,14 @@ def test_first_weights_are_fixed_by_the_seed_and_those_of_a_transformer_beside_t
 
 
 def without_recurrence(config):
-    fields = dataclasses.fields(TransformerConfig)
-    return TransformerConfig(**{each.name: getattr(config, each.name) for each in fields})
+    names = (each.name for each in dataclasses.fields(TransformerConfig))
+    return TransformerConfig(**{name: getattr(config, name) for name in names})
 
 
-def test_a_fusion_from_zero_begins_as_the_transformer_alone_and_learns():
-    config = RecurrenceTransformerConfig(**SIZES, pre_norm=True, fusion_from_zero=True)
+@pytest.mark.parametrize(("fusion", "nearly"), [("stack", 0), ("gated_sum", 0.03)])
+def test_a_fusion_from_zero_begins_as_the_transformer_alone_and_learns(fusion, nearly):
+    own = {"fusion": fusion, "fusion_layers": "all", "fusion_from_zero": True}
+    config = RecurrenceTransformerConfig(**SIZES, **own, pre_norm=True)
     alone = without_recurrence(config).build(WORDS_S, WORDS_T, TrainingConfig())
 
     def difference(model):
@@ -273,28 +275,28 @@ def test_a_fusion_from_zero_begins_as_the_transformer_alone_and_learns():
         return relative_error(model(SOURCE, TARGET), alone(SOURCE, TARGET))
 
     other = dataclasses.replace(config, fusion_from_zero=False)
-    assert difference(other.build(WORDS_S, WORDS_T, TrainingConfig())) > 0.01
-    model = config.build(WORDS_S, WORDS_T, TrainingConfig())
-    assert difference(model) == 0
+    assert difference(other.build(WORDS_S, WORDS_T, TrainingConfig())) > 0.06
+    before = difference(model := config.build(WORDS_S, WORDS_T, TrainingConfig()))
+    assert before <= nearly
     kernel = model.decoder.layers[-1].fusion.attention.output_map.kernel
     with tf.GradientTape() as tape:
         loss = loss_of(model)
     kernel.assign_sub(0.1 * tape.gradient(loss, kernel.value))
-    assert difference(model) > 0.01
+    assert abs(difference(model) - before) > 1e-6
 
 
 def test_depths_parts_and_memory_name_what_is_new():
     model = make_model("biarn, two layers, all")
     assert {"recurrence/layer_1", "recurrence/layer_2"} < set(model.depths())
     assert list(model.modules())[:2] == ["recurrence encoder", "fusion"]
-    largest = model.largest_tensors(10, 20)["recurrence, all steps"]
-    assert largest == 10 * 8 * (20 * 12 + 8 * 24)  # above, both chains read both
-    assert "recurrence, all steps" not in make_model("birnn, three layers").largest_tensors(1, 1)
+    largest = model.largest_tensors(10, 20)
+    assert largest["recurrence, all steps"] == 10 * 8 * (20 * 12 + 8 * 24)  # both chains read both
+    assert largest["attention weights"] == 2 * 10 * 20 * (5 * 20 + 2 * 8)  # of each head
+    assert len(make_model("birnn, three layers").largest_tensors(1, 1)) == len(largest) - 1
 
 
 def test_what_each_step_of_arn_attends_to_can_be_watched():
-    model = make_model("biarn, two layers, all")
-    ids = np.array([[5, 6, 7, 1], [5, 1, 0, 0]])
+    model, ids = make_model("biarn, two layers, all"), np.array([[5, 6, 7, 1], [5, 1, 0, 0]])
     with watching() as seen:
         model.recur(ids)
     first, *_, last = seen
@@ -377,10 +379,8 @@ def test_dropout_reaches_the_fusion(rng, name):
     c, d = (rng.normal(size=(1, 3, 6)).astype("float32") for _ in range(2))
     memory = fusion.precompute(rng.normal(size=(1, 5, 4)).astype("float32"), np.ones((1, 5), bool))
     still = fusion(c, d, memory)
-    first, same, other = (
-        fusion(c, d, memory, training=True, seeds=SeedStream(base))
-        for base in ((1, 2), (1, 2), (1, 3))
-    )
+    seeds = (SeedStream(base) for base in ((1, 2), (1, 2), (1, 3)))
+    first, same, other = (fusion(c, d, memory, training=True, seeds=each) for each in seeds)
     np.testing.assert_array_equal(first, same)
     assert relative_error(other, first) > 0.01 and relative_error(first, still) > 0.01
 

@@ -233,6 +233,7 @@ def test_settings_that_the_weights_were_trained_without_are_named(source, caplog
         ("dtmt_tiny", ["update_offset=-1", "transition_offset_step=-3", "initializer_range=0.3"]),
         ("rnn_baseline", ["transition_offset=-3"]),
         ("deep_lau_4_4", ["initializer_stddev=0.08"]),
+        ("transformer_base_biarn", ["fusion_from_zero=true"]),
     ],
 )
 def test_settings_that_only_start_weights_are_no_difference(source, caplog, model, settings):

@@ -183,6 +183,20 @@ def test_an_output_with_lines_of_two_versions_is_told(run, option, monkeypatch, 
     assert "Versions 1, 2 answered one after the other" in caplog.text
 
 
+def test_another_version_than_was_noted_is_told_of_a_failure_too(run, monkeypatch, caplog):
+    def translate(connection, lines):
+        if lines == ["b"]:
+            raise UserError("it failed")
+        connection.versions.add(2)
+        return lines
+
+    monkeypatch.setattr(GrpcConnection, "translate", translate)
+    monkeypatch.setattr(GrpcConnection, "version", lambda _: "1")
+    with over_grpc(Shouter()) as server, pytest.raises(UserError, match="it failed"):
+        run("a\nb\n", *server, "--batch-size", 1, "--concurrency", 1)
+    assert "Versions 1, 2 answered one after the other" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [
