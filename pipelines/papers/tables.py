@@ -214,9 +214,12 @@ def _comparison(
 ) -> tuple[str, ...]:
     """Returns changes, mean, p, the paper's change and the verdict; () without a common seed.
 
-    Rows on top of others' weights are compared if these were the same.
+    Two rows on top of another's weights are compared if these were the same.
     """
-    runs = [{records.trained_from(run): run for run in side} for side in (baseline, system)]
+    sides = baseline, system
+    on_top = all(run.get("series", {}).get("begin_with") for side in sides for run in side)
+    key = records.trained_from if on_top else _seed_alone
+    runs = [{key(run): run for run in side} for side in sides]
     seeds = sorted(set(runs[0]) & set(runs[1]))
     if not seeds:
         return ()
@@ -231,6 +234,10 @@ def _comparison(
         "" if paper is None else f"{paper:+.2f}",
         _verdict(changes, p_value, paper, len({seed for seed, _ in seeds})),
     )  # fmt: skip
+
+
+def _seed_alone(record: Record) -> tuple[int, str]:
+    return record["seed"], ""
 
 
 @functools.cache

@@ -14,14 +14,25 @@ from tests.pipelines.test_rows import arguments
 
 
 def test_rows_on_top_of_other_weights_are_not_compared():
-    other = {"begins_with": "d3c74b43"}
-    before = [record("gru0", 2), record("gru0", 2, rate=0.2, **other)]
-    found = [*before, record("lgru0", 2, rate=0.1, **other), record("lgru0", 3, rate=0.1)]
+    series = {"series": record()["series"] | {"begin_with": "gru0"}}
+    other = series | {"begins_with": "d3c74b43"}
+    before = [record("gru0", 2, **series), record("gru0", 2, rate=0.2, **other)]
+    found = [*before, record("lgru0", 2, rate=0.1, **other), record("lgru0", 3, 0.1, **series)]
     line = cells(tables.rows_table(TABLES["3"], found), "ShallowRNMT: GRU", "ShallowRNMT: L-GRU")
     bleu = [run["scores"]["test"]["bleu"] for run in found]
     assert line[2] == f"{bleu[2] - bleu[1]:+.2f}"
     with pytest.raises(UserError, match="gru0 has two records of one seed"):
         records.by_row([before[0], *before])
+
+
+def test_a_row_on_top_of_others_is_compared_with_fresh_rows_by_its_seed():
+    found = [record("gru0", seed) for seed in (1, 2)]
+    series = {"series": record()["series"] | {"begin_with": "gru0"}}
+    later = [record("lgru0", 1, 0.1, begins_with="d3c74b43", **series)]
+    later.append(record("lgru0", 2, 0.1, **series))  # of a version that did not note it
+    changes, *_ = tables._comparison(found, later, 1.0)
+    bleu = [run["scores"]["test"]["bleu"] for run in [*found, *later]]
+    assert changes == f"{bleu[2] - bleu[0]:+.2f}, {bleu[3] - bleu[1]:+.2f}"
 
 
 def test_a_run_that_began_with_another_ones_weights_says_so():
