@@ -20,6 +20,7 @@ from dtmt_tf.files import file_status, open_no_link, write_atomically
 
 LOCK = ".lock"
 MARK = ".dtmt_run"
+BRIEFLY = 0.5  # seconds that a claim waits: who asks for the owner has the lock for a moment
 SILENT = 1.0  # seconds that a process waits for a lock without a word
 
 _claims: set[Path] = set()  # folders that this process holds
@@ -65,11 +66,14 @@ def claimed(folder: Path) -> Iterator[None]:
         yield
         return
     with _lock_file(folder) as file:
-        if not _lock(file, folder / LOCK):
-            raise UserError(
-                f"{folder} is in use by {_owner(file)}. Wait for it or stop it (kill -TERM saves "
-                "its work). A new run may have another --name."
-            )
+        patience = time.monotonic() + BRIEFLY
+        while not _lock(file, folder / LOCK):
+            if time.monotonic() > patience:
+                raise UserError(
+                    f"{folder} is in use by {_owner(file)}. Wait for it or stop it (kill -TERM "
+                    "saves its work). A new run may have another --name."
+                )
+            time.sleep(0.02)
         _sign(file)
         _claims.add(place)
         try:

@@ -1,6 +1,7 @@
 """Folders that one process has at a time, and that carry this program's mark."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -57,6 +58,17 @@ def test_a_folder_is_claimed_by_one_process_until_it_dies(tmp_path):
         pass
 
 
+def test_who_asks_for_the_owner_keeps_nobody_from_claiming(tmp_path):
+    with claimed(tmp_path):
+        pass
+    with open(tmp_path / ".lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # as `holder` does, for a moment
+        later = threading.Timer(0.1, fcntl.flock, (file, fcntl.LOCK_UN))
+        later.start()
+        with claimed(tmp_path):
+            later.join()
+
+
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
@@ -76,6 +88,14 @@ with locked(pathlib.Path(sys.argv[1])):
 """
 
 
+def told_by(emit, event):
+    def emit_and_set(record):
+        emit(record)
+        event.set()
+
+    return emit_and_set
+
+
 def test_who_waits_long_for_a_lock_is_told_whom_for(tmp_path, monkeypatch, caplog):
     path = tmp_path / "cache" / ".lock"
     holder = subprocess.Popen(
@@ -84,9 +104,11 @@ def test_who_waits_long_for_a_lock_is_told_whom_for(tmp_path, monkeypatch, caplo
     )
     caplog.set_level("INFO")
     monkeypatch.setattr(folders, "SILENT", 0.1)
+    told = threading.Event()
+    monkeypatch.setattr(caplog.handler, "emit", told_by(caplog.handler.emit, told))
     try:
         assert holder.stdout.readline() == "locked\n"
-        later = threading.Timer(0.5, holder.communicate)
+        later = threading.Thread(target=lambda: (told.wait(), holder.communicate()))
         later.start()
         with locked(path):
             assert path.read_text().startswith(f"process {os.getpid()} ")

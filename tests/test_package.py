@@ -23,7 +23,7 @@ def wheel(tmp_path_factory):
         ignored = shutil.ignore_patterns("__pycache__", "*.xz")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     done = subprocess.run(
-        [sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stderr
     (path,) = (folder / "dist").glob("*.whl")

@@ -178,6 +178,7 @@ def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFact
     """What was translated of a split; without the lines if they are no longer there."""
     from dtmt_tf.evaluation import choose_tokenizer
     from dtmt_tf.evaluation.run_report import SplitFacts
+    from dtmt_tf.files import size_and_hash
     from dtmt_tf.runs import translations_file, translations_of
     from dtmt_tf.runs.noted_texts import warn_of_others
 
@@ -186,6 +187,9 @@ def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFact
         settings = dataclasses.replace(settings, **scores["evaluation"])
     if not corpus or name not in corpus.sizes or not translations_file(run, name).exists():
         return SplitFacts(name, scores)
+    noted = scores.get("translations_sha256")
+    if noted and noted != size_and_hash(translations_file(run, name))["sha256"]:
+        return SplitFacts(name, scores)  # a newer translation whose scores are not there yet
     warn_of_others(run, name)
     translations = translations_of(run, name)
     try:

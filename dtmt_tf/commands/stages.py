@@ -84,6 +84,7 @@ class Stages:
         """
         with folders.claimed(self.folder):
             folders.mark(self.folder)
+            self._noted = self._read()  # another process may have gone on until now
             self._check()
             for number, stage in enumerate(self.stages):
                 if self._is_done(number):

@@ -47,11 +47,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     for member in members:
         if member.members:
             raise UserError(f"{member.folder} is an ensemble itself. Name its members instead.")
-        if not member.finished():
-            raise UserError(
-                f"{member.folder} has made {member.newest().step:,} of "
-                f"{member.experiment.training.max_steps:,} updates. Let it end first."
-            )
+        member.check_finished()
         if are_different(member.languages, first.languages):
             raise UserError(
                 f"{member.folder} translates {' to '.join(member.languages)}, {first.folder} "

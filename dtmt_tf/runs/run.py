@@ -32,7 +32,8 @@ from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
-from dtmt_tf.training import Checkpoint, CheckpointFolder, finished, unread
+from dtmt_tf.training import Checkpoint, CheckpointFolder, unread
+from dtmt_tf.training.stopping import finished, validation_is_due
 
 logger = logging.getLogger(__name__)
 
@@ -341,10 +342,24 @@ class Run:
             return {}
 
     def finished(self) -> bool:
-        """Returns whether the run has come to its end: all updates made, or stopped early."""
-        newest = self.newest()
+        """Returns whether the run has come to its end: all updates made, or stopped early.
+
+        It has not if it was killed before its last update was scored.
+        """
+        training, newest = self.experiment.training, self.newest()
+        if validation_is_due(training, newest.step, newest.history):
+            return False
         scored = [entry for entry in newest.history if "chrf" in entry]
-        return finished(self.experiment.training, newest.step, scored)
+        return finished(training, newest.step, scored)
+
+    def check_finished(self) -> None:
+        """Raises a UserError if the run has not come to its end."""
+        if not self.finished():
+            step, most = self.newest().step, self.experiment.training.max_steps
+            left = ": its last validation is missing" if step == most else ""
+            raise UserError(
+                f"{self.folder} has made {step:,} of {most:,} updates. Let it end first{left}."
+            )
 
     def check_trained(self) -> None:
         """Raises a UserError if there is no checkpoint of it, or of a member."""
@@ -357,10 +372,9 @@ class Run:
         Raises:
             UserError: If there is none.
         """
-        steps = self.checkpoints.steps()[-1:]
-        if not any(steps):  # the one of step 0 is what training began with
-            raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
-        return self.checkpoints.load(steps[0], arrays=False)
+        if found := self.checkpoints.glance():
+            return found
+        raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
 
     def read(self, name: str, folder: Path | None = None) -> dict[str, Any]:
         """Returns one of the run's JSON files; nothing if it is not there.

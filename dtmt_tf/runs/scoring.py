@@ -18,7 +18,7 @@ from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses
 from dtmt_tf.export import Endpoints, made_of, never_written
-from dtmt_tf.files import write_json
+from dtmt_tf.files import size_and_hash, write_json
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
 from dtmt_tf.runs.noted_texts import warn_of_others
@@ -178,6 +178,7 @@ def evaluate(run: Run, split: str) -> Scores:
 def _evaluate(run: Run, split: str) -> Scores:
     note_subwords(run)
     model, steps = best_model(run)
+    trained = [member.newest() for member in run.members or [run]]
     sources, references = run.corpus.lines(split)
     path, decoding = translations_file(run, split), run.experiment.decoding
     answers = endpoints(run, model)
@@ -188,7 +189,6 @@ def _evaluate(run: Run, split: str) -> Scores:
         translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
     translations = translations_of(run, split)
     scores = score(run, translations, references, full=True)
-    trained = [member.newest() for member in run.members or [run]]
     fingerprint = run.vocabulary.fingerprint
     results = {
         name: result
@@ -200,6 +200,7 @@ def _evaluate(run: Run, split: str) -> Scores:
         **dataclasses.asdict(scores),
         "vocabulary": fingerprint,
         "checkpoint_steps": steps,
+        "translations_sha256": size_and_hash(path)["sha256"],
         **made,
         "training": {
             "updates": sum(each.step for each in trained),

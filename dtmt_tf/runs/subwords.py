@@ -86,6 +86,7 @@ def _make(run: Run) -> None:
     """Makes the sub-words, unless they are there and made from the same."""
     origin: dict[str, Any]
     if run.init_from:
+        run.init_from.newest()  # else they would be made, in its folder
         origin = {"taken_from": run.init_from.vocabulary.fingerprint}
     else:
         origin = {"text": run.corpus.fingerprint, **to_dict(run.experiment)["data"]}

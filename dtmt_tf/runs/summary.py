@@ -56,8 +56,11 @@ def summaries(folder: Path, task: str = "*") -> Iterator[RunSummary]:
         names = place.parent.name, place.name
         try:
             yield _summary(place)
-        except UserError as error:
-            yield RunSummary(*names, "damaged", problem=str(error))
+        except (UserError, OSError) as error:
+            if folders.holder(place):  # such as `--restart`, before its first update is kept
+                yield RunSummary(*names, "running")
+            else:
+                yield RunSummary(*names, "damaged", problem=str(error))
 
 
 def _summary(place: Path) -> RunSummary:

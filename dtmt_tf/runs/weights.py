@@ -16,7 +16,7 @@ from dtmt_tf.models import MODELS, Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
 from dtmt_tf.settings import as_override
-from dtmt_tf.training import load_weights
+from dtmt_tf.training import load_weights, read_again
 from dtmt_tf.training.changes import CUTTING
 
 logger = logging.getLogger(__name__)
@@ -57,13 +57,18 @@ def best_weights(run: Run) -> tuple[dict[str, np.ndarray], list[int]]:
         UserError: If there is no checkpoint.
     """
     run.vocabulary  # noqa: B018 - from now on checkpoints that belong to others are refused
-    training, newest = run.experiment.training, run.newest()
-    history, steps = newest.history, [newest.step]
-    if training.average == "best":
-        steps = run.checkpoints.best(training.average_count, history) or steps
-    elif training.average == "last":
-        steps = run.checkpoints.last(training.average_count, history) or steps
-    return run.checkpoints.average(steps), steps
+    training = run.experiment.training
+
+    def read() -> tuple[dict[str, np.ndarray], list[int]]:
+        newest = run.newest()
+        history, steps = newest.history, [newest.step]
+        if training.average == "best":
+            steps = run.checkpoints.best(training.average_count, history) or steps
+        elif training.average == "last":
+            steps = run.checkpoints.last(training.average_count, history) or steps
+        return run.checkpoints.average(steps), steps
+
+    return read_again(read)
 
 
 def check_source(run: Run, restart: bool = False) -> None:

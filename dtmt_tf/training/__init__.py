@@ -1,6 +1,6 @@
 """Batches to weights, on one or many devices."""
 
-from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
+from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder, read_again
 from dtmt_tf.training.cross_entropy import CrossEntropy
 from dtmt_tf.training.optimizer import unread
 from dtmt_tf.training.schedule import make_schedule
@@ -44,6 +44,7 @@ __all__ = [
     "several_workers",
     "check_trackers",
     "open_trackers",
+    "read_again",
     "unread",
     "wait_for_all",
 ]

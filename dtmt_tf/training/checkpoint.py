@@ -12,10 +12,10 @@ import re
 import struct
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -34,11 +34,26 @@ BROKEN = (EOFError, KeyError, TypeError, ValueError, RuntimeError, struct.error,
 PASSING = (errno.ESTALE, errno.EIO, errno.EAGAIN, errno.ETIMEDOUT)  # errors that may not come again
 WAITS = (0.2, 1.0, 5.0)  # seconds before each new try to read
 
+TRIES = 10  # to read checkpoints of a run that goes on and removes them
+
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
 class Damaged(UserError):
     """A checkpoint whose content is not what was written."""
+
+
+class Gone(UserError):
+    """A checkpoint that was there and is not any more, as of a run that is in training."""
+
+
+def read_again(read: Callable[[], T]) -> T:
+    """Returns what a function reads of checkpoints, called again if one goes meanwhile."""
+    for _ in range(TRIES):
+        with contextlib.suppress(Gone):
+            return read()
+    return read()
 
 
 @dataclass(frozen=True)
@@ -141,6 +156,15 @@ class CheckpointFolder:
             if step not in kept:
                 self.path(step).unlink()
         return path
+
+    def glance(self) -> Checkpoint | None:
+        """Returns the newest checkpoint without its arrays; none if no update is kept."""
+
+        def read() -> Checkpoint | None:
+            steps = self.steps()[-1:]
+            return self.load(steps[0], arrays=False) if any(steps) else None
+
+        return read_again(read)
 
     def newest(self, at_most: int | None = None) -> Checkpoint | None:
         """Reads the newest sound checkpoint; none if there is no checkpoint at all.
@@ -261,7 +285,8 @@ class CheckpointFolder:
                         f"{path} is damaged ({error}). Move it elsewhere to use the others."
                     ) from error
                 if wait is None or error.errno not in PASSING:
-                    raise UserError(
+                    kind = Gone if error.errno == errno.ENOENT else UserError
+                    raise kind(
                         f"{path} could not be read: {error.strerror or error}. Nothing was "
                         "changed. Once the system lets it be read, the same command goes on."
                     ) from error

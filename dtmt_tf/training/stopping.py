@@ -173,6 +173,20 @@ def finished(training: TrainingConfig, step: int, history: Sequence[Mapping[str,
     return bool(max(scores[-patience:]) <= max(scores[:-patience]))
 
 
+def validation_is_due(
+    training: TrainingConfig, step: int, history: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Returns whether an update is one after which the model is scored, and it has not been.
+
+    Args:
+        training: The settings.
+        step: Updates done.
+        history: One entry for each validation.
+    """
+    due = step % training.validation_steps == 0 or step == training.max_steps
+    return due and all(entry["step"] != step for entry in history)
+
+
 def clip_norm(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> float:
     """Returns how long a gradient may be.
 

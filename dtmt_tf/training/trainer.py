@@ -34,6 +34,7 @@ from dtmt_tf.training.stopping import (
     as_noted,
     clip_norm,
     finished,
+    validation_is_due,
     without_scores,
 )
 from dtmt_tf.training.strategy import of_chief, worker_number
@@ -360,9 +361,7 @@ class Trainer:
 
     def _validation_is_due(self) -> bool:
         """Whether this step is one of those scored, and has not been."""
-        training = self.training
-        due = self.step % training.validation_steps == 0 or self.step == training.max_steps
-        return due and all(record["step"] != self.step for record in self.history)
+        return validation_is_due(self.training, self.step, self.history)
 
     def _validate(self, bar: tqdm) -> None:
         entry: dict[str, Any] = {"step": self.step, "loss": self.loss}

@@ -81,7 +81,6 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     from dtmt_tf.data.batch import BatchPlan
     from dtmt_tf.models import MODELS
     from dtmt_tf.runs import evaluate
-    from dtmt_tf.training import finished
 
     experiment = run.experiment
     data, training = experiment.data, experiment.training
@@ -91,13 +90,8 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     validated = "validation" in run.corpus.sizes
     members = run.members or [run]
     trained = [member.newest() for member in members]
-    for member, newest in zip(members, trained, strict=True):
-        theirs = member.experiment.training
-        if not finished(theirs, newest.step, newest.history if validated else []):
-            raise UserError(
-                f"{member.folder} has made {newest.step:,} of {theirs.max_steps:,} updates. Let it "
-                f"end, or train another with training.max_steps={newest.step}."
-            )
+    for member in members:
+        member.check_finished()
     splits = dict.fromkeys([*["validation"] * validated, *parts])
     for split in splits:
         evaluate(run, split)
@@ -117,9 +111,16 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     plan = BatchPlan(data, pairs.lengths, slices, training.seed)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
-    validations = newest.history if validated and not run.members else []
+    validations = trained[0].history if validated and not run.members else []
     validations = [each for each in validations if "bleu" in each]
-    history = {"checkpoint_steps", "training", "parameters", "decoding", "evaluation"}
+    history = {
+        "checkpoint_steps",
+        "training",
+        "parameters",
+        "decoding",
+        "evaluation",
+        "translations_sha256",
+    }
     return {
         "name": run.folder.resolve().name,
         "task": experiment.task,
@@ -164,14 +165,13 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
 
 def copy_run(trained: Path, run: Run) -> None:
     """Gives a run the weights of a finished one, unless it has them; its settings are its own."""
-    if _weights(run.folder) != _weights(trained):
-        shutil.rmtree(run.folder, ignore_errors=True)  # those of an earlier training
-        partial = run.folder.with_name(f"{run.folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        beside = shutil.ignore_patterns("events.*", "[0-9]*", ".lock")  # exports, too
-        shutil.copytree(trained, partial, ignore=beside)
-        partial.rename(run.folder)
     with run.claimed():
+        if _weights(run.folder) != _weights(trained):
+            partial = run.folder / ".train.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(trained / "train", partial, ignore=shutil.ignore_patterns("events.*"))
+            shutil.rmtree(run.work, ignore_errors=True)  # that of an earlier training
+            partial.rename(run.work)
         run.write_settings(trained=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import logging
 import multiprocessing
@@ -271,20 +272,26 @@ def _in_process(function: Any) -> int:
 
     def forward(number: int, frame: Any) -> None:
         told.append(number)
+        pass_on(number)
+
+    def pass_on(number: int) -> None:
         if process.pid:
-            os.kill(process.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(process.pid, number)
 
     heard = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     heard = [number for number in heard if signal.getsignal(number) != signal.SIG_IGN]
     former = {number: signal.signal(number, forward) for number in heard}
     try:
         process.start()
+        for number in list(told):  # what came before it had a number
+            pass_on(number)
         process.join()
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
     code = process.exitcode or 0
-    if code and told:  # it may have come before the process knew what to do about it
+    if told:  # whatever the row came to, no other begins
         return 128 + told[0]
     return code if code >= 0 else 128 - code  # killed by a signal
 

@@ -8,6 +8,7 @@ import pytest
 
 from dtmt_tf.commands import report
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import size_and_hash
 from dtmt_tf.folders import LOCK
 from dtmt_tf.runs import Run, noted_texts
 from tests.end_to_end.test_older_artifacts import unpack
@@ -43,6 +44,18 @@ def test_scores_without_their_translations_are_told_without_intervals(stopped):
     (stopped.work / "test.txt").write_text("one line\n")  # of another test
     text = report.write_report(stopped).read_text("utf-8")
     assert "12.34" in text and "worst sentences" not in text
+
+
+def test_scores_and_a_later_translation_are_not_mixed(stopped):
+    sources, _ = stopped.corpus.lines("validation")
+    (stopped.work / "validation.txt").write_text("a line\n" * len(sources))
+    hashed = size_and_hash(stopped.work / "validation.txt")["sha256"]
+    scores = {"bleu": 12.34, "chrf": 5.0, "num_sentences": 30, "bleu_signature": "s"}
+    for noted, told in ((hashed, True), ("another", False)):
+        found = {"validation": {**scores, "translations_sha256": noted}}
+        (stopped.work / "scores.json").write_text(json.dumps(found))
+        text = report.write_report(stopped).read_text("utf-8")
+        assert "12.34" in text and ("worst sentences" in text) == told
 
 
 def test_a_page_needs_no_text_and_tells_of_another_one(stopped, monkeypatch, caplog):

@@ -59,12 +59,13 @@ def test_states_of_runs(folder, listed):
     """A run whose updates are all made; one without an update; an ensemble; a damaged one."""
     custom = folder / "custom"
     record = json.loads((custom / "older" / "train" / "experiment.json").read_text())
-    for name in ("whole", "new", "united", "broken"):
+    for name in ("whole", "unscored", "new", "united", "broken"):
         shutil.copytree(custom / "older", custom / name)
         if name in ("new", "united"):
             shutil.rmtree(custom / name / "train" / "checkpoints")
-    record["settings"]["training"]["max_steps"] = 331
-    write_json(custom / "whole" / "train" / "experiment.json", record)
+    for name, updates in (("unscored", 331), ("whole", 330)):  # the last validation was of 330
+        record["settings"]["training"]["max_steps"] = updates
+        write_json(custom / name / "train" / "experiment.json", record)
     write_json(
         custom / "united" / "train" / "experiment.json", {**record, "members": ["older", "whole"]}
     )
@@ -73,7 +74,7 @@ def test_states_of_runs(folder, listed):
     found = as_json(listed("--json"))
     assert {name: row["state"] for name, row in found.items()} == {
         **{"broken": "damaged", "elsewhere": "stopped", "new": "new", "older": "stopped"},
-        **{"united": "ensemble", "whole": "trained"},
+        **{"united": "ensemble", "whole": "trained", "unscored": "stopped"},
     }
     assert found["united"]["updates"] == 662 and found["whole"]["updates"] == 331
     assert not {*as_json(listed("--json", "--task", "cldr_ende"))} - {"elsewhere"}
@@ -85,6 +86,16 @@ def test_a_run_that_a_process_has_is_running(folder, listed):
         assert as_json(listed("--json"))["older"]["state"] == "running"
         assert listed()[-1].split()[2:5] == ["331", "of", "600"]
     assert as_json(listed("--json"))["older"]["state"] == "stopped"
+    (folder / "custom" / "older" / "train").rename(folder / "custom" / "older" / ".former")
+    unpack("run-0.1", folder / "again")  # what `--restart` wrote, before its first checkpoint
+    begun = folder / "custom" / "older" / "train" / "experiment.json"
+    begun.parent.mkdir()
+    begun.write_text(
+        (folder / "again" / "custom" / "older" / begun.relative_to(begun.parents[1])).read_text()
+    )
+    assert as_json(listed("--json"))["older"]["state"] == "damaged"
+    with claimed(folder / "custom" / "older"):
+        assert as_json(listed("--json"))["older"]["state"] == "running"
 
 
 def test_a_folder_without_runs_is_told(tmp_path):

@@ -324,7 +324,7 @@ def test_standard_streams_and_names_of_files_do_no_harm(shop, server, command, c
         ["bash", "-c", command.replace("python ", f"{sys.executable} ")],
         cwd=ROOT,
         capture_output=True,
-        timeout=200,
+        timeout=1800,
     )
     told = (done.stdout + done.stderr).decode("utf-8", "replace")
     assert done.returncode == code, told

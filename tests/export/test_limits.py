@@ -146,7 +146,7 @@ def test_the_cpp_session_refuses_the_same(version):
         input="".join(json.dumps(call) + "\n" for call in calls),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     answers = [json.loads(row) for row in result.stdout.splitlines()]

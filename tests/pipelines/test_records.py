@@ -25,7 +25,12 @@ class Borrower:
     """A run whose settings are not looked at."""
 
     def __init__(self, folder):
-        self.folder, self.claimed = folder, contextlib.nullcontext
+        self.folder, self.work, self.claimed = folder, folder / "train", self.made
+
+    @contextlib.contextmanager
+    def made(self):
+        self.folder.mkdir(exist_ok=True)
+        yield
 
     def write_settings(self, trained):
         assert trained

@@ -13,7 +13,7 @@ from dtmt_tf.commands import process
 from pipelines.papers import reproduce
 
 
-@pytest.mark.parametrize(("ended", "told", "code"), [(1, True, 130), (1, False, 1), (0, True, 0)])
+@pytest.mark.parametrize(("ended", "told", "code"), [(1, True, 130), (1, False, 1), (0, True, 130)])
 def test_a_row_that_is_told_to_stop_as_it_begins_has_not_failed(monkeypatch, ended, told, code):
     class Process:
         pid = None
@@ -31,6 +31,32 @@ def test_a_row_that_is_told_to_stop_as_it_begins_has_not_failed(monkeypatch, end
 
     monkeypatch.setattr(reproduce, "spawn", types.SimpleNamespace(Process=Process))
     assert reproduce._in_process(None) == code
+
+
+def test_a_row_is_told_of_what_came_before_it_had_a_number(monkeypatch):
+    class Process:
+        pid = None
+        exitcode = 0
+
+        def __init__(self, target):
+            pass
+
+        def start(self):
+            signal.raise_signal(signal.SIGTERM)
+            self.pid = 7
+
+        def join(self):
+            signal.raise_signal(signal.SIGINT)  # when it has just ended
+
+    def kill(pid, number):
+        told.append((pid, number))
+        raise ProcessLookupError
+
+    told = []
+    monkeypatch.setattr(reproduce, "spawn", types.SimpleNamespace(Process=Process))
+    monkeypatch.setattr(os, "kill", kill)
+    assert reproduce._in_process(None) == 128 + signal.SIGTERM
+    assert told == [(7, signal.SIGTERM), (7, signal.SIGINT)]
 
 
 def waits(heard):

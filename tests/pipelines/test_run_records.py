@@ -6,6 +6,7 @@ import pytest
 
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.runs import Run
 from dtmt_tf.training import finished
 from pipelines.papers import records
 
@@ -13,16 +14,20 @@ from pipelines.papers import records
 def run_of(tmp_path, step, scores=(), parts=("test",), sizes=("validation", "test"), patience=0):
     """As much of a run as is looked at before anything is scored."""
     training = TrainingConfig(max_steps=100, patience=patience)
-    newest = types.SimpleNamespace(step=step, history=[{"bleu": score} for score in scores])
-
-    return types.SimpleNamespace(
+    scored = {"chrf": 1.0} if "validation" in sizes else {}
+    history = [{"step": step}, *({"step": step, "bleu": score, **scored} for score in scores)]
+    newest = types.SimpleNamespace(step=step, history=history)
+    run = types.SimpleNamespace(
         folder=tmp_path,
         experiment=types.SimpleNamespace(data=None, training=training),
         scored_splits=list(parts),
         corpus=types.SimpleNamespace(sizes=sizes),
         members=[],
         newest=lambda: newest,
+        finished=lambda: Run.finished(run),
+        check_finished=lambda: Run.check_finished(run),
     )
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +41,16 @@ def evaluate(monkeypatch):
 
 
 def test_an_unfinished_run_is_no_record(tmp_path):
-    with pytest.raises(UserError, match="made 99 of 100 updates.*max_steps=99"):
+    with pytest.raises(UserError, match="made 99 of 100 updates. Let it end first.$"):
         records.make_record(run_of(tmp_path, 99))
     with pytest.raises(InterruptedError, match="validation"):
         records.make_record(run_of(tmp_path, 100))
+    killed = run_of(tmp_path, 100)
+    killed.newest().history.clear()  # before its last update was scored
+    with pytest.raises(
+        UserError, match="100 updates. Let it end first: its last validation is missing"
+    ):
+        records.make_record(killed)
 
 
 def test_a_run_that_was_stopped_early_is_one(tmp_path):

@@ -95,7 +95,7 @@ def test_case_and_exact_matches_count_where_the_settings_say_so(settings, case, 
 
 
 def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
-    model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
+    model = SimpleNamespace(encode=None, decode_step=None, among=None, weights=())
     (corpus / "words.tsv").write_text("one\teins\n")
     replace = *SMALL, "decoding.replace_unknown=true"
     endpoints = [
@@ -115,7 +115,7 @@ def test_a_shortlist_is_made_of_the_training_pairs(corpus, monkeypatch):
     for side in ("en", "de"):
         (corpus / f"train.{side}").write_text((corpus / f"train.{side}").read_text() * 5)
     run = run_of("custom", corpus, *CORPUS, *SMALL, "decoding.shortlist=2")
-    model = SimpleNamespace(encode=None, decode_step=None, among=None, variables=())
+    model = SimpleNamespace(encode=None, decode_step=None, among=None, weights=())
     assert scoring.endpoints(run, model).decoding.shortlist == 2
     asked = []
     monkeypatch.setattr(scoring, "warn_of_others", lambda *given: asked.append(given))

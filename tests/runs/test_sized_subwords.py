@@ -65,6 +65,9 @@ def test_subwords_that_are_there_are_taken_and_said_to_be_as_many(run_of, monkey
 @pytest.mark.parametrize("begins", [True, False], ids=["with another", "by itself"])
 def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of, begins, damaged):
     other = run_of(name="other") if begins else None
+    if other:
+        _ = other.vocabulary
+        other.checkpoints.save(checkpoint(10))
     sizes = (30, 30) if begins else (430, 430)
 
     def opened():

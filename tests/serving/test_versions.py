@@ -85,7 +85,7 @@ def test_a_version_that_was_replaced_goes_with_its_last_request(toy):
     gc.disable()
     try:
         del old
-        assert gone.wait(10)  # its threads end
+        assert gone.wait(1800)  # its threads end
     finally:
         gc.enable()
     models.close()

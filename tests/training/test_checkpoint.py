@@ -242,6 +242,20 @@ def test_what_the_system_can_not_read_is_no_damage(three, failing, number, times
     assert three.steps() == [10, 20, 30]
 
 
+def test_a_checkpoint_that_goes_while_it_is_wanted_is_looked_for_again(three):
+    wanted = [10, 20]
+
+    def read():
+        return three.load(wanted.pop(0)).step
+
+    three.path(10).unlink()
+    assert checkpoint_module.read_again(read) == 20
+    calls = []
+    with pytest.raises(UserError, match="could not be read: No such file"):
+        checkpoint_module.read_again(lambda: calls.append(three.load(10)))
+    assert not calls
+
+
 def test_checkpoints_of_other_subwords_are_refused_and_stay(three):
     tied = {"conditions": {"vocabulary": "a"}}
     three.save(dataclasses.replace(checkpoint(40, [1.0] * 4), settings=tied))

@@ -6,7 +6,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
-expect.set_options(timeout=30000)  # the machine may be busy
+expect.set_options(timeout=180_000)  # the machine may be busy
 
 # an alignment of words that have several sub-words, padded
 ALIGNED = {
