@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ def load(request: Request) -> PreparedText:
     """
     known = known_texts(request.cache_dir)
     files: dict[str, list[tuple[Path, Path]]] = {}
+    hashes: dict[Path, str] = {}
     key = []
     for split, (sources, targets) in named_files(request.data).items():
         check_sides(split, sources, targets, request.task, request.data.corpus == "files")
@@ -45,13 +46,21 @@ def load(request: Request) -> PreparedText:
         for names in zip(sources, targets, strict=True):
             source, target = (find_file(name, *place) for name in names)
             files.setdefault(split, []).append((source, target))
-            key += [split, *names, known(source).sha256, known(target).sha256]
+            hashes |= {path: known(path).sha256 for path in (source, target)}
+            key += [split, *names, hashes[source], hashes[target]]
             key += ["unmarked"] * (is_marked(source) or is_marked(target))  # once they were kept
     held_out = request.data.held_out if holds_out(request.data) else 0
     key += [f"{held_out} held out"] * bool(held_out)
-    return prepare(
-        request.datasets, request.languages, key, lambda: _checked_files(files, known, held_out)
-    )
+
+    def check_read(paths: Iterable[Path]) -> None:
+        for path in paths:
+            if known(path).sha256 != hashes[path]:
+                raise UserError(f"{path} was changed while it was read. Run this again.")
+
+    def gather() -> tuple[dict[str, Split], Facts]:
+        return _checked_files(files, known, held_out, check_read)
+
+    return prepare(request.datasets, request.languages, key, gather)
 
 
 def known_texts(cache_dir: Path) -> KnownTexts:
@@ -190,14 +199,17 @@ def _names_beside(name: str, data_dir: Path | None) -> list[str]:
 
 
 def _checked_files(
-    files: Mapping[str, Files], known: KnownTexts, held_out: int
+    files: Mapping[str, Files],
+    known: KnownTexts,
+    held_out: int,
+    check_read: Callable[[Iterable[Path]], None],
 ) -> tuple[dict[str, Split], Facts]:
     """Returns the pairs of files, and the facts about them."""
     logger.info("Checking and preparing the corpus")
     findings = check_files(files)
     sizes = {split: sum(known(source).num_lines for source, _ in files[split]) for split in files}
     splits = {
-        split: Split(sizes[split], functools.partial(_pairs, pairs))
+        split: Split(sizes[split], functools.partial(_pairs, pairs, check_read))
         for split, pairs in files.items()
     }
     hashed = ""
@@ -259,5 +271,9 @@ def _sides(files: Files) -> tuple[Iterator[bytes], Iterator[bytes]]:
     )
 
 
-def _pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
-    return zip(*_sides(files), strict=True)
+def _pairs(
+    files: Files, check_read: Callable[[Iterable[Path]], None]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the pairs; sees to it that the files are then what they were said to be."""
+    yield from zip(*_sides(files), strict=False)
+    check_read(itertools.chain.from_iterable(files))

@@ -54,6 +54,20 @@ def test_several_files_follow_each_other_in_the_order_given(load):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["one more line\n", "ONE\nTWO\n", "one\ntwo\nthree\n"])
+def test_a_file_that_changes_while_it_is_read_is_told_and_nothing_is_kept(load, monkeypatch, text):
+    checked = own_files.check_files
+
+    def check_and_change(files):
+        found = checked(files)
+        (load.folder / "b.en").write_text(text)
+        return found
+
+    monkeypatch.setattr(own_files, "check_files", check_and_change)
+    assert message(load).endswith("b.en was changed while it was read. Run this again.")
+    assert prepared(load) == []
+
+
 def test_packed_and_plain_files_make_one_data_set(load):
     plain = load()
     for name, pack in {"b.en": gzip.compress, "b.de": lzma.compress, "a.de": gzip.compress}.items():
