@@ -335,7 +335,7 @@ class DecodingConfig(Section):
     replace_unknown: bool = setting(
         False, "each <unk> becomes the translated or copied word it attends to most"
     )
-    dictionary: str = setting("", "for replace_unknown: a file, each line a word, a tab, another")
+    dictionary: str = setting("", "for replace_unknown: a file (word, tab, word), or train")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.data.lines import LINES_READ
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 from dtmt_tf.terminal import columns
@@ -20,7 +21,6 @@ from dtmt_tf.terminal import columns
 if TYPE_CHECKING:
     from dtmt_tf.text import Subwords
 
-READ = 100_000  # lines of the training text of a run
 MOST = 10_000  # pieces that are shown
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "dtmt vocab",
         "Tell what a run's sub-words are, or those of a file of SentencePiece: their kinds, the "
         "most and the least frequent, how much of a text they cover, what is unknown to them, and "
-        f"how a sentence is cut. Of a run, its first {READ:,} training pairs are the text, if they "
-        "are at hand, unless --text names another. With --dictionary, also write how the words of "
-        "the text translate.",
+        f"how a sentence is cut. Of a run, its first {LINES_READ:,} training pairs are the text, "
+        "if they are at hand, unless --text names another. With --dictionary, also write how the "
+        "words of the text translate.",
         "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
         'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
         "dtmt vocab RUN/train/source.spm --text new.en",
@@ -263,7 +263,7 @@ def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
 
     run = Run.open(args.place, *common.places(args))
     try:
-        return run.corpus.lines("train", READ)
+        return run.corpus.lines("train", LINES_READ)
     except UserError as error:
         if args.dictionary:
             raise

@@ -14,6 +14,7 @@ from dtmt_tf.errors import UserError
 
 MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
 MAX_LINE_BYTES = 1 << 20  # of a packed file memory would not hold, one line may have
+LINES_READ = 100_000  # of a file or corpus of which facts are told: more would tell nothing new
 MAX_FILE_BYTES = 1 << 30  # of a file that is read as a whole
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 FORMATS = {  # how what is no UTF-8 text begins, and what to do about it

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf.config import DataConfig, Task
-from dtmt_tf.data.lines import unmarked_lines
+from dtmt_tf.data.lines import LINES_READ, unmarked_lines
 from dtmt_tf.data.own_files import TRAIN, check_sides, find_file, known_texts
 from dtmt_tf.errors import UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.sizing import TextFacts
 
-LINES_READ = 100_000  # of each file: more would tell nothing new
 CHARACTERS_A_WORD = 1.6  # of languages without blanks: Chinese
 
 

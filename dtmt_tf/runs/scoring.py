@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, ExportConfig
 from dtmt_tf.data.dictionary import read_dictionary
-from dtmt_tf.data.lexicon import frequent, lexical_table
+from dtmt_tf.data.lexicon import frequent, lexical_table, word_dictionary
+from dtmt_tf.data.lines import LINES_READ
 from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
 from dtmt_tf.errors import UserError
@@ -30,6 +31,7 @@ from dtmt_tf.terminal import line_bar
 logger = logging.getLogger(__name__)
 
 
+OF_TRAINING = "train"  # a dictionary that is made of that text
 FREQUENT = 1000  # target sub-words in every shortlist
 TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
 Translate = Callable[[tf.Tensor], tf.Tensor]  # strings `[B]` -> translations
@@ -51,11 +53,10 @@ def endpoints(
         UserError: If there is no `decoding.dictionary`, or it can not be read; see `shortlist`.
     """
     data, decoding = run.experiment.data, run.experiment.decoding
-    path = _dictionary(run) if searches else None
     return Endpoints(
         *(model, run.vocabulary, decoding, data.max_length, data.target_language),
         limits,
-        read_dictionary(path) if path else {},
+        _dictionary(run) if searches else {},
         shortlist(run) if searches and decoding.shortlist else None,
     )
 
@@ -80,15 +81,20 @@ def shortlist(run: Run) -> Shortlist:
     return Shortlist(table, always[~np.isin(always, never)], sizes[1])
 
 
-def _dictionary(run: Run) -> Path | None:
-    """Returns the file that `decoding.dictionary` names, if it is to be read."""
+def _dictionary(run: Run) -> dict[str, str]:
+    """Returns what `decoding.dictionary` stands for, if it is to be read."""
     decoding = run.experiment.decoding
     if not (decoding.replace_unknown and decoding.dictionary):
-        return None
+        return {}
+    if decoding.dictionary == OF_TRAINING:
+        warn_of_others(run, "train")
+        logger.info("Aligning training pairs for decoding.dictionary=%s", OF_TRAINING)
+        return word_dictionary(*run.corpus.lines("train", LINES_READ))
     try:
-        return find_file(decoding.dictionary, run.task, run.data_dir, run.cache_dir)
+        path = find_file(decoding.dictionary, run.task, run.data_dir, run.cache_dir)
     except UserError as error:
         raise UserError(f"decoding.dictionary: {error}") from error
+    return read_dictionary(path)
 
 
 def translate_function(run: Run, model: TranslationModel) -> Translate:

@@ -2,8 +2,8 @@
 
 The vocabularies are the most frequent words of each language; others are <unk>. To replace these,
 as the rows with "PosUnk" do, evaluate or export with --set decoding.replace_unknown=true, and
-decoding.dictionary=FILE if you have one; `dtmt vocab RUN --dictionary FILE` makes one. Their last
-row of Table 2 is `dtmt ensemble` of eight.
+decoding.dictionary=FILE, or =train for one that is made of the training text. Their last row of
+Table 2 is `dtmt ensemble` of eight.
 
 Otherwise than there, how many validations without a better score halve the clipping norm, 5, and
 how far they are apart are ours; they say "until the BLEU score does not change much". Words are

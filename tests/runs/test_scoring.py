@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from dtmt_tf.config import UNK_ID
+from dtmt_tf.data.lexicon import word_dictionary
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import resolve
 from dtmt_tf.export import made_of
@@ -94,7 +95,8 @@ def test_case_and_exact_matches_count_where_the_settings_say_so(settings, case, 
     assert (scores.bleu > 99) is (case == "lc")
 
 
-def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
+def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus, monkeypatch):
+    asked = []
     model = SimpleNamespace(encode=None, decode_step=None, among=None, weights=())
     (corpus / "words.tsv").write_text("one\teins\n")
     replace = *SMALL, "decoding.replace_unknown=true"
@@ -104,6 +106,11 @@ def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus):
     ]
     assert endpoints[0].unknown is None and endpoints[1].unknown.table is None
     assert endpoints[2].unknown.table.lookup(tf.constant(["one"])).numpy() == [b"eins"]
+    run = run_of("custom", corpus, *CORPUS, *replace, "decoding.dictionary=train")
+    monkeypatch.setattr(scoring, "warn_of_others", lambda *given: asked.append(given))
+    found = scoring.endpoints(run, model).unknown.dictionary
+    assert asked == [(run, "train")] and found == word_dictionary(*run.corpus.lines("train"))
+    assert found
     run = run_of("custom", corpus, *CORPUS, *replace, "decoding.dictionary=word.tsv")
     missing = "decoding.dictionary: word.tsv was not found.*Did you mean 'words.tsv'"
     with pytest.raises(UserError, match=missing):
