@@ -69,6 +69,8 @@ def cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
+        for name in ("no_proxy", "NO_PROXY"):  # servers of tests are on this machine
+            patch.setenv(name, f"127.0.0.1,localhost,{os.environ.get(name, '')}")
         yield folder / "dtmt_tf"
 
 

@@ -40,6 +40,54 @@ def test_a_mean_is_that_of_test_sets(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_page_shows_sources_references_and_translations(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "text": ["<one> & two", "three"],
+        "ref": ["a b c d e", "f g h i j"],
+        "first": ["a b c d e", "F G H I J"],
+        "second": ["a b c d x", "f g h i j"],
+    }
+    for name, written in texts.items():
+        Path(name).write_text("".join(f"{line}\n" for line in written))
+    options = ["--references", "ref", "--hypotheses", "first", "second", "--lowercase"]
+    assert evaluate.command([*options, "--sources", "text", "--page", "p.html"]) == 0
+    assert "Side by side: p.html" in capsys.readouterr().out
+    page = Path("p.html").read_text()
+    assert "&lt;one&gt; &amp; two" in page and "second" in page
+    assert "F G H I J" not in page  # it differs in case alone, so it is no sentence to look at
+
+
+@pytest.mark.parametrize("of_run", [True, False])
+def test_comet_is_given_sources_translations_and_references_in_this_order(
+    tmp_path, monkeypatch, of_run
+):
+    asked = []
+    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
+    monkeypatch.setattr("dtmt_tf.evaluation.comet.Comet", lambda name: name)
+    monkeypatch.setattr(
+        "dtmt_tf.evaluation.comet.with_comet", lambda scores, *rest: asked.append(rest) or scores
+    )
+    monkeypatch.setattr(dtmt_tf.evaluation, "format_scores", str)
+    if of_run:
+        corpus = SimpleNamespace(lines=lambda split: (["source"], ["reference"]))
+        experiment = SimpleNamespace(model_name="dtmt_tiny")
+        run = SimpleNamespace(folder=tmp_path, experiment=experiment, corpus=corpus)
+        monkeypatch.setattr(dtmt_tf.runs.Run, "open", lambda *_: run)
+        monkeypatch.setattr(dtmt_tf.runs, "check_split", lambda *_: None)
+        monkeypatch.setattr(dtmt_tf.runs, "evaluate", lambda *_: "scores")
+        monkeypatch.setattr(dtmt_tf.runs, "translations_of", lambda *_: ["translation"])
+        monkeypatch.setattr(dtmt_tf.runs, "translations_file", lambda *_: "test.txt")
+        evaluate.command([str(tmp_path), "--comet", "m"])
+    else:
+        monkeypatch.chdir(tmp_path)
+        for name in ("source", "translation", "reference"):
+            Path(name).write_text(f"{name}\n")
+        files = ["--references", "reference", "--hypotheses", "translation"]
+        evaluate.command([*files, "--sources", "source", "--comet", "m"])
+    assert asked == [("m", ["source"], ["translation"], ["reference"])]
+
+
 def test_files_are_tests_whatever_their_names(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options = []

@@ -199,7 +199,20 @@ def test_options_of_samples_need_samples(run, capsys):
         run("--sample", "--temperature", "0")
 
 
-@pytest.mark.parametrize("other", ["--scores", "--glossary terms", "--sample", "--tag x", ""])
+def test_a_digest_is_of_graph_and_weights(tmp_path):
+    (tmp_path / "variables").mkdir()
+    seen = {translate.digest(tmp_path)}
+    for name in ("saved_model.pb", "variables/variables.index"):
+        (tmp_path / name).write_bytes(b"x")
+        seen.add(translate.digest(tmp_path))
+    assert len(seen) == 3
+
+
+QUESTIONS = ["--scores", "--glossary terms", "--vocabulary other", "--sample", "--tag x", "--json"]
+QUESTIONS += ["--nbest 2", "--align", "--show-source"]
+
+
+@pytest.mark.parametrize("other", [*QUESTIONS, ""])
 def test_lines_of_another_question_or_model_are_put_aside(run, tmp_path, monkeypatch, other):
     with pytest.raises(UserError, match="refused"):
         run("-o", "out", source=b"a\nb\nbad\n")

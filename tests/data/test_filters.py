@@ -97,6 +97,8 @@ def identifier(monkeypatch):
     class Identifier:
         def rank(self, text):
             named = text.partition(" ")[0]
+            if named == "unsure":
+                return [("fr", 0.6), ("de", 0.3), ("en", 0.1)]
             return [(each, 0.99 if each == named else 0.0025) for each in ("en", "de", "fr")]
 
         from_model_file = classmethod(lambda cls, *_, **__: cls())
@@ -109,7 +111,8 @@ def identifier(monkeypatch):
 def test_a_side_in_another_language_is_dropped_where_a_library_tells(identifier):
     long = " and so on and so on and so on"
     pairs = [("en" + long, "de" + long), ("en" + long, "en" + long), ("fr" + long, "de" + long),
-             ("neither" + long, "nor" + long), ("fr", "de")]  # fmt: skip
+             ("neither" + long, "nor" + long), ("fr", "de"),
+             ("en" + long, "unsure" + long)]  # fmt: skip
     assert dropped("language", pairs=pairs) == {"language": [1, 2]}
     with pytest.raises(UserError, match="does not know cs"):
         dropped("language", target_language="cs")
@@ -185,6 +188,15 @@ def test_a_corpus_is_another_one_only_if_something_is_dropped(load):
     assert load("length_ratio").dropped == {"length_ratio": 1}  # not what was noted for 50
     assert len({plain, load("script").fingerprint, load("identical").fingerprint}) == 3
     assert load("identical", "script").fingerprint == load("script", "identical").fingerprint
+
+
+def test_verdicts_depend_on_the_tags_before_sources(load, tmp_path):
+    copy = "A horse stands in a meadow."
+    for side, line in (("en", f"<bt> {copy}"), ("de", copy)):
+        with (tmp_path / f"a.{side}").open("a") as file:
+            file.write(f"{line}\n")
+    assert load("identical").dropped == {"identical": 1}
+    assert load("identical", reserved_symbols=("<bt>",)).dropped == {"identical": 2}
 
 
 def test_verdicts_are_kept_and_damaged_ones_are_made_anew(load, caplog, tmp_path):

@@ -9,6 +9,7 @@ from dtmt_tf.decoding import Sampling, sample
 from dtmt_tf.decoding.sampling import allowed, draw
 from dtmt_tf.errors import UserError
 from tests.decoding.automaton import EOS, Automaton, mixed_batch
+from tests.reference import numpy_dtmt as ref
 
 WORDS = 7
 
@@ -102,6 +103,8 @@ def test_samples_do_not_depend_on_their_neighbours():
         size = alone.ids.shape[2]
         np.testing.assert_array_equal(alone.ids[0, 0], found.ids[k, 0, :size])
         assert alone.scores[0, 0] == found.scores[k, 0]
+    penalty = ref.length_penalty(found.lengths.numpy(), 0.6)
+    np.testing.assert_allclose(found.scores, found.log_probs / penalty, rtol=1e-6)
     others = np.array(seeds_of(range(7), 3, seed=9))
     other = samples_of(language, memories, starts, lengths, others, sampling)
     assert (other.ids != found.ids).numpy().any(axis=(1, 2)).sum() > 4

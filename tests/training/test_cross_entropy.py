@@ -30,7 +30,7 @@ def test_it_is_the_mean_over_all_tokens_without_dropout(max_tokens):
         total -= ref.log_softmax(logits)[np.arange(len(target)), target].sum()
         count += len(target)
     found = CrossEntropy(model, pairs(), max_tokens)
-    assert {1: 9, 10_000: 1}.get(max_tokens, len(found.batches)) == len(found.batches)
+    assert len(found.batches) in {1: [9], 30: range(2, 9), 10_000: [1]}[max_tokens]
     for source, target in found.batches:
         longest = max(source.shape[1], target.shape[1])
         assert len(source) == 1 or len(source) * longest <= max_tokens
