@@ -232,6 +232,7 @@ FIGURES: dict[str, Table] = {
             "lgru1": ("DTMT#1", None),
             "gru0": ("ShallowRNMT", None),
             "transformer": ("Transformer", None),
+            "transformer-searched": ("Transformer, searched", None),
         },
     ),
 }

@@ -136,11 +136,13 @@ def signals_panels(found: Sequence[Record]) -> list[Panel]:
     if not shares:
         return []
     longest = max(len(line.points) for line in norms)
-    ticks = {k: f"T-GRU {k}" if k else "L-GRU" for k in range(longest)}
+    ticks = {k: str(k) if k else "L-GRU" for k in range(longest)}
     title = f"{EXPLAINED[0][1]}: product of the T-GRUs' mean 1 - z"
     return [
         Panel(title, "updates", "share of the state", shares, legend="best"),
-        Panel("gradients of the transitions' cells", "", "gradient norm", norms, ticks, "best"),
+        Panel(
+            "gradients of the transitions' cells", "T-GRU", "gradient norm", norms, ticks, "best"
+        ),
     ]
 
 
@@ -250,4 +252,4 @@ def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
     ]
     ticks = {k: f"{name}\n{mask.sum():,}" for k, (name, mask) in enumerate(groups.items())}
     name = "source words" if table.bounds else "source longer than ... words"
-    return Panel(title, f"{name}, and number of sentences", "BLEU", lines, ticks, "lower left")
+    return Panel(title, f"{name},\nand number of sentences", "BLEU", lines, ticks, "lower left")

@@ -236,6 +236,7 @@ EXPLAINED = (
     ("depth 1", CASED, ("depth1-offset0-2",)),
     ("depth 4", CASED, ("depth4-offset0-2",)),
     ("depth 4, offset -3", CASED, ("depth4-offset3-3",)),
+    ("depth 6, offset -3", CASED, ("depth6-offset3",)),
 )
 # The run whose searches are drawn, and those that are drawn beside it, by what the legend says.
 SEARCHED = f"{TOK}/quickest"

@@ -62,5 +62,5 @@ def test_pictures_show_means_over_runs(monkeypatch):
     shares, norms = panels.signals_panels(found)
     assert [(line.label, line.points) for line in shares.lines] == [(label, [(5, 0.625)])]
     assert norms.lines[0].points == [(0, 1.5), (1, 3.0)]
-    assert norms.ticks == {0: "L-GRU", 1: "T-GRU 1"}
+    assert norms.ticks == {0: "L-GRU", 1: "1"}
     assert panels.signals_panels(found[2:]) == []
