@@ -35,7 +35,7 @@ def subwords():
 class Toy:
     """Reads the source word by word, `stride` words at a time, over and over again."""
 
-    trainable_variables = variables = ()
+    trainable_variables = weights = ()
     among = contextlib.nullcontext
 
     def __init__(self, table, echo, stride):
