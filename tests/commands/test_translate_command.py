@@ -1,4 +1,4 @@
-"""`dtmt translate` with a translator of a few operations: streams, what it writes, the prompt."""
+"""`dtmt translate` with a translator of a few operations: streams, and what it writes."""
 
 import io
 import json
@@ -248,39 +248,6 @@ def test_a_model_is_named_by_its_run_or_its_folder(run, tmp_path, monkeypatch, o
 def test_a_row_has_as_many_columns_whatever_the_text(run):
     assert run("--show-source", source=b"a\tb\n") == ["a b\tA B"]
     assert run(source=b"a\tb\n") == ["A\tB"]
-
-
-def conversation(monkeypatch, capsys, *typed, **options):
-    lines = iter([*typed, EOFError])
-
-    def read(mark):
-        line = next(lines)
-        if not isinstance(line, str):
-            raise line
-        return line
-
-    prompt.converse(Upper("here"), read=read, **options)
-    return capsys.readouterr().out.splitlines()[1:]
-
-
-def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
-    said = conversation(
-        *(monkeypatch, capsys, "one", "", KeyboardInterrupt, "bad", ":nbest 2", "two"),
-        *(":nbest 0", ":align", "a b", ":align", "x", ":nbest", ":what"),
-    )
-    helps = prompt.HELP.splitlines()
-    assert said == [
-        *("ONE", "", f"error: refused {LIMIT}max_bytes); dtmt export helps"),
-        *("  -1.0000  TWO", "  -2.0000  TWO!"),
-        *("Alignments are shown.", "A B", "  B   70%  b", "  A   90%  a"),
-        *("Alignments are not shown.", "X", *helps, *helps, ""),
-    ]
-    assert conversation(monkeypatch, capsys, ":quit", "one") == []
-    broken = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    said = conversation(monkeypatch, capsys, broken, "one")
-    assert said == ["error: That is not UTF-8.", "ONE", ""]
-    said = conversation(monkeypatch, capsys, "a\udcff", f":nbest {'9' * 5000}", "one")
-    assert said == ["error: That is not UTF-8.", *helps, "ONE", ""]
 
 
 @pytest.mark.parametrize(
