@@ -377,7 +377,7 @@ def test_every_part_of_the_model_is_told_that_it_trains(monkeypatch):
     ("options", "message"),
     [
         ({"recurrence": "lstm"}, "recurrence` should be arn, biarn or birnn. Received: 'lstm'"),
-        ({"fusion": "sum"}, "`model.fusion` should be columns, gated_sum or stack"),
+        ({"fusion": "no way"}, "`model.fusion` should be columns, .* Received: 'no way'"),
         ({"fusion": "columns"}, "a state for each word: .*Received: biarn and 8"),
         ({"recurrence_layers": 0}, "`model.recurrence_layers` should be at least 1"),
         ({"fusion_layers": "bottom"}, "`model.fusion_layers` should be top or all"),
