@@ -373,9 +373,9 @@ def _place(args: argparse.Namespace, name: str, given: str | None) -> str:
 
 
 def check_range(args: argparse.Namespace, name: str, least: float, most: float) -> None:
-    """Raises a UserError if a number among the arguments is out of range, or none."""
+    """Raises a UserError if a number among the arguments is given and out of range, or NaN."""
     value = getattr(args, name)
-    if not least <= value <= most:
+    if value is not None and not least <= value <= most:
         raise UserError(
             f"--{name.replace('_', '-')} should be at least {least:,} and at most {most:,}. "
             f"Received: {value}."

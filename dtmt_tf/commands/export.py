@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
-from dtmt_tf.errors import UserError
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -43,8 +42,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="publish even if the check on samples fails, or nothing has changed",
     )
     args = parser.parse_args(arguments)
-    if args.min_bleu is not None and not 0 <= args.min_bleu <= 100:
-        raise UserError(f"--min-bleu should be from 0 to 100. Received: {args.min_bleu}.")
+    common.check_range(args, "min_bleu", 0, 100)
     if args.quantize:
         if any(text.startswith("export.quantize=") for text in args.set):
             parser.error("--quantize is --set export.quantize=...: give one of them")

@@ -57,18 +57,13 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def check_files(args: argparse.Namespace, *others: Path | None) -> None:
-    """Raises a UserError if the output would be taken for packed, or the place of files read."""
+    """Raises a UserError if `-o` would be taken for packed, or `check_outputs` refuses it."""
     if args.output and args.output.suffix in PACKED:
         raise UserError(
             f"-o {args.output}: lines are written unpacked. Name {args.output.with_suffix('')}, or "
             "leave -o out and pipe them through gzip or xz."
         )
-    if args.output:
-        check_place("-o", args.output)
-    for path in (args.input, *others):
-        if path and args.output and same_file(path, args.output):
-            what = "the input" if path is args.input else "read, too"
-            raise UserError(f"{args.output} is {what}; -o would write over it.")
+    check_outputs([path for path in (args.input, *others) if path], {"-o": args.output})
 
 
 def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> None:
@@ -87,7 +82,7 @@ def check_outputs(read: Sequence[Path], written: Mapping[str, Path | None]) -> N
             raise UserError(f"{option}: {place} can not be written to. Name another folder.")
         for other in read:
             if same_file(other, path):
-                raise UserError(f"{option} would write over {other}.")
+                raise UserError(f"{option} would write over {other}. Name another file.")
         check_place(option, path)
         for earlier, other in options[:k]:
             if same_file(other, path):

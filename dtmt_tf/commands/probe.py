@@ -39,6 +39,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--run",
+        dest="runs",  # `args.run` is a run that stands without an option
         type=Path,
         action="append",
         metavar="RUN",
@@ -118,18 +119,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read or trained."""
-    if args.hidden is not None:
-        common.check_range(args, "hidden", 1, WIDEST)
-        if args.classifier != "mlp":
-            raise UserError("--hidden goes with --classifier mlp.")
+    common.check_range(args, "hidden", 1, WIDEST)
+    if args.hidden is not None and args.classifier != "mlp":
+        raise UserError("--hidden goes with --classifier mlp.")
     common.check_range(args, "seed", 0, 2**31 - 2)
     if args.plot:
         from dtmt_tf.evaluation.picture import check_format
 
         check_format(args.plot)
     lines.check_different("FILE", args.tasks)
-    lines.check_different("--run", args.run or [])
-    if args.run:
+    lines.check_different("--run", args.runs or [])
+    if args.runs:
         common.refuse_beside("--run", args)
     lines.check_outputs(args.tasks, {"--json": args.json, "--plot": args.plot})
 
@@ -139,7 +139,7 @@ def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationMod
     from dtmt_tf.runs import Run, best_model
 
     place = common.places(args)
-    runs = [Run.open(common.named_run(each, args), *place) for each in args.run or ()] or [
+    runs = [Run.open(common.named_run(each, args), *place) for each in args.runs or ()] or [
         common.open_run(args)
     ]
     for run in runs:

@@ -34,8 +34,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         *(("rest_port", 0, 65535), ("grpc_port", 0, 65535)),
         *(("timeout", 0.001, 1e6), ("batch_timeout_micros", 0, 10**9)),
     ):
-        if getattr(args, name) is not None:
-            common.check_range(args, name, least, most)
+        common.check_range(args, name, least, most)
     if args.batch_timeout_micros is not None and not args.batch_sizes:
         raise UserError("--batch-timeout-micros goes with --batch-sizes.")
     if args.batch_sizes and not 1 <= min(args.batch_sizes) <= max(args.batch_sizes) <= 10_000:

@@ -34,8 +34,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
-    if args.nbest is not None:
-        common.check_range(args, "nbest", 1, MOST_NBEST)
+    common.check_range(args, "nbest", 1, MOST_NBEST)
     args.nbest = args.nbest or 0
     if args.score and (args.prefix or args.nbest or args.align or args.scores):
         parser.error("--score goes with neither --prefix, --nbest, --align nor --scores")

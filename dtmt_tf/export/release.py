@@ -77,7 +77,7 @@ def release(
         scores,
         name=folder.name,
         description=description,
-        parameters=sum(endpoints.model.parameter_counts().values()),
+        parameters=endpoints.model.count_params(),
         checkpoints=checkpoints,
         limits=endpoints.described_limits(),
         made_of=made,

@@ -30,7 +30,7 @@ def compared(run: Run, model: TranslationModel) -> dict[str, Value]:
     return {
         "task": run.experiment.task,
         "model": run.experiment.model_name,
-        "parameters": sum(model.parameter_counts().values()),
+        "parameters": model.count_params(),
         **{name: values[name] for name in COMPARED},
         "set": " ".join(chosen),
     }

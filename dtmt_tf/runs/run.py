@@ -349,8 +349,7 @@ class Run:
         training, newest = self.experiment.training, self.newest()
         if validation_is_due(training, newest.step, newest.history):
             return False
-        scored = [entry for entry in newest.history if "chrf" in entry]
-        return finished(training, newest.step, scored)
+        return finished(training, newest.step, newest.history)
 
     def check_finished(self) -> None:
         """Raises a UserError if the run has not come to its end."""

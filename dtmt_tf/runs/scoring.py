@@ -214,7 +214,7 @@ def _evaluate(run: Run, split: str) -> Scores:
             "target_words": sum(each.tokens for each in trained),
             "seed": run.experiment.training.seed,
         },
-        "parameters": sum(model.parameter_counts().values()),
+        "parameters": model.count_params(),
         "decoding": dataclasses.asdict(run.experiment.decoding),
         "evaluation": dataclasses.asdict(run.experiment.evaluation),
     }

@@ -17,7 +17,7 @@ from dtmt_tf.runs.former import set_aside, settle
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score
 from dtmt_tf.runs.validator import RunValidator
-from dtmt_tf.runs.weights import check_beginning, check_source, take_weights
+from dtmt_tf.runs.weights import check_beginning, check_source, refuse_stuck, take_weights
 from dtmt_tf.tasks import TASKS
 from dtmt_tf.training import (
     Limits,
@@ -130,10 +130,12 @@ class Session:
         training_set = training_set or run.training_set()
         with strategy.scope():
             model = run.build_model()
+        new: list[str] = []
         if run.init_from and not run.checkpoints.steps():
-            take_weights(model, run.init_from)
+            new = take_weights(model, run.init_from)
         experiment = run.experiment
         step = TrainingStep(model, experiment.training, strategy)
+        refuse_stuck(new, step)
         validator = RunValidator(run, model)
         if not validator.scores:
             logger.warning("No validation pairs: no BLEU, no early stopping.")
@@ -165,7 +167,7 @@ class Session:
         logger.info("Devices: %s", ", ".join(name.partition("device:")[2] for name in devices))
         logger.info(
             "%s parameters; %s updates an epoch; %s",
-            f"{sum(model.parameter_counts().values()):,}",
+            f"{model.count_params():,}",
             f"{trainer.plan.batches_per_epoch:,}",
             f"resuming after update {done:,}" if done else "starting",
         )

@@ -78,9 +78,11 @@ class RunValidator(Validator):
         return list(zip(*sides, strict=True))
 
     def _ids(self, lines: tuple[list[str], list[str]]) -> list[tf.RaggedTensor]:
-        """Returns both sides in sub-words, as long as training reads them: memory is bounded."""
-        vocabularies = self.run.vocabulary.source, self.run.vocabulary.target
-        return [
-            side.encode(tf.constant(texts))[:, : self.run.experiment.data.max_length]
-            for texts, side in zip(lines, vocabularies, strict=True)
-        ]
+        """Returns both sides in sub-words, as long as training reads them: memory is bounded.
+
+        Sources are read as by the search; the end of a target that is cut counts for nothing.
+        """
+        longest = self.run.experiment.data.max_length
+        source, target = self.run.vocabulary.source, self.run.vocabulary.target
+        texts, references = (tf.constant(side) for side in lines)
+        return [source.encode(source.read(texts), longest), target.encode(references)[:, :longest]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dtmt_tf.models import MODELS, Ensemble, TranslationModel
 from dtmt_tf.runs.ensembles import check_subwords
 from dtmt_tf.runs.run import Run
 from dtmt_tf.settings import as_override
-from dtmt_tf.training import load_weights, read_again
+from dtmt_tf.training import TrainingStep, load_weights, read_again
 from dtmt_tf.training.changes import CUTTING
 
 logger = logging.getLogger(__name__)
@@ -165,6 +165,22 @@ def check_beginning(run: Run) -> None:
             f"{run.folder} has begun with {began['run'] if began else 'fresh weights'}, not with "
             f"{source.folder}. To go on with it, leave out --init-from. Or give this run another "
             "--name, or start over with --restart."
+        )
+
+
+def refuse_stuck(new: Sequence[str], step: TrainingStep) -> None:
+    """Raises a UserError if `training.frozen` would keep weights that no training has made.
+
+    Args:
+        new: Their paths, as `take_weights` returns them.
+        step: Knows the weights that are frozen.
+    """
+    weights = zip(step.model.trainable_variables, step.frozen, strict=True)
+    if stuck := [each.path for each, frozen in weights if frozen and each.path in new]:
+        raise UserError(
+            "`training.frozen` would keep weights that are new, and not trained:\n  "
+            + "\n  ".join(map(_without_kind, stuck))
+            + "\nName what is to stay so that these move; in patterns, * also stands for /."
         )
 
 

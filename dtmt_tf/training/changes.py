@@ -20,7 +20,10 @@ IDLE = (  # those of `training` that say nothing of how an ended run's weights c
     *("training.average", "training.keep_", "training.log_steps", "training.precision"),
     *("training.validation_steps", "training.checkpoint_minutes"),
 )
-SCORED_BY = "conditions.validation", "evaluation.", "decoding."  # settings that move scores
+SCORED_BY = (  # settings that move scores
+    *("conditions.validation", "evaluation.", "decoding."),
+    *("data.target_language", "data.max_length"),  # BLEU's words; where pairs are cut
+)
 UNMOVED = "evaluation.exact_match", "decoding.batch_size"  # but for these
 
 

@@ -13,7 +13,7 @@ import struct
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import clear_leftovers, write_atomically
+from dtmt_tf.training.stopping import unscored
 
 META = "meta"
 NAME = re.compile(r"step-([0-9]{8,})\.npz")
@@ -62,8 +63,8 @@ class Checkpoint:
 
     Args:
         step: Updates done.
-        weights: Model weights by path.
-        optimizer: Optimiser variables, in its order.
+        weights: The weights that translate, by path: moving averages, where there are some.
+        optimizer: Optimiser variables, in its order; after moving averages, the raw weights too.
         history: One record for each validation so far: step, bleu and more.
         settings: The experiment, as plain values.
         seconds: Time spent in updates so far.
@@ -124,16 +125,8 @@ class CheckpointFolder:
         Side effects:
             Files in the folder. A crash leaves the older checkpoints as they were.
         """
-        meta = {
-            "step": checkpoint.step,
-            "history": list(checkpoint.history),
-            "settings": checkpoint.settings,
-            "seconds": checkpoint.seconds,
-            "tokens": checkpoint.tokens,
-            "rate_factor": checkpoint.rate_factor,
-            "bad_steps": checkpoint.bad_steps,
-            "loss": checkpoint.loss,
-        }
+        names = {field.name for field in fields(Checkpoint)} - {"weights", "optimizer"}
+        meta = {name: getattr(checkpoint, name) for name in sorted(names)}
         arrays = {f"model/{name}": value for name, value in checkpoint.weights.items()}
         arrays |= {f"optimizer/{k:04d}": value for k, value in enumerate(checkpoint.optimizer)}
         arrays[META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -247,6 +240,7 @@ class CheckpointFolder:
         }
         places = (name for name in found if name.startswith("optimizer/"))
         optimizer = [found[name] for name in sorted(places, key=lambda name: (len(name), name))]
+        meta["history"] = [_as_noted(entry) for entry in meta["history"]]
         try:
             return Checkpoint(weights=weights, optimizer=optimizer, **meta)
         except TypeError as error:
@@ -311,6 +305,12 @@ def _content(path: Path, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarra
             meta: dict[str, Any] = json.loads(archive[META].tobytes())
             _ = meta["step"], meta["settings"], meta["history"]
             return arrays, meta
+
+
+def _as_noted(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry of a history; of an earlier version a BLEU of 0 alone was no score."""
+    was_none = not entry.get("bleu") and entry.keys() <= {"step", "loss", "bleu"}
+    return unscored(entry) if was_none else dict(entry)
 
 
 def _seal(file: BinaryIO) -> None:

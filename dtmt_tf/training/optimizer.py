@@ -150,6 +150,15 @@ def unread(training: TrainingConfig, names: Collection[str]) -> dict[str, str]:
     found = {n: why for n in names if n in of_others or n.partition("_")[0] in kinds}
     if "average_count" in names and training.average == "none":
         found["average_count"] = "training.average is none"
+    if (
+        "r_drop_alpha" in names
+        and training.r_drop_alpha
+        and not any(
+            getattr(training, f"{each}_dropout_rate")
+            for each in ("word", "embedding", "output", "candidate")
+        )
+    ):
+        found["r_drop_alpha"] = "nothing is dropped, so both readings of a batch are the same"
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from dtmt_tf.training.loss import r_drop_loss, smoothed_cross_entropy
 from dtmt_tf.training.optimizer import make_optimizer
 from dtmt_tf.training.strategy import worker_number
 
+logger = logging.getLogger(__name__)
+
 
 class Update(NamedTuple):
     """What an update reports."""
@@ -30,7 +33,7 @@ class Update(NamedTuple):
     learning_rate: tf.Tensor
     gradient_norms: tf.Tensor  # [number of weights], before clipping
     finite: tf.Tensor  # whether loss and gradients were; if not, no weight has changed
-    stops: tf.Tensor  # replicas that were told to stop
+    stops: tf.Tensor  # sum over replicas of the exit codes in `stop`; 0: go on
 
 
 class TrainingStep:
@@ -133,7 +136,8 @@ class TrainingStep:
         """Restores `translating_weights` and `state`.
 
         Where only one of the two times has moving averages, going on takes those weights that
-        training had, and new averages start from them.
+        training had, and new averages start from them. The average of a frozen weight is that
+        weight.
 
         Raises:
             UserError: If they are of another model.
@@ -151,6 +155,10 @@ class TrainingStep:
             )
         for variable, value in zip((*moments, *raw), state, strict=True):
             variable.assign(value)
+        of_frozen = zip(self.optimizer.averages, variables, self.frozen, strict=False)
+        for average, variable, frozen in of_frozen:
+            if frozen:  # perhaps since this restart: its average would never reach it
+                average.assign(variable.value)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -294,7 +302,24 @@ def frozen_weights(model: TranslationModel, patterns: Sequence[str]) -> list[boo
     found = [any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns) for path in paths]
     if all(found):
         raise UserError("`training.frozen` leaves no weight to train.")
+    if patterns:
+        moving = {path for path, frozen in zip(paths, found, strict=True) if not frozen}
+        _tell_of_shared(model, patterns, moving)
     return found
+
+
+def _tell_of_shared(model: TranslationModel, patterns: Sequence[str], moving: set[str]) -> None:
+    """Warns of patterns that name a matrix which is another's, and that one moves."""
+    for name, layer in (
+        ("source_embedding/table", model.source_embedding),
+        ("readout/logits/kernel", model.readout.logits),
+    ):
+        shared = layer.tied_to and layer.tied_to.table.path.partition("/")[2]
+        named = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+        if named and shared in moving:
+            logger.warning(
+                "training.frozen: %s is %s, which moves unless it is named, too.", name, shared
+            )
 
 
 def load_weights(model: Any, weights: Mapping[str, np.ndarray]) -> None:

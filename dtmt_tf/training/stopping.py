@@ -18,6 +18,7 @@ from dtmt_tf.config import TrainingConfig
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TOGETHER = 1.0  # seconds within which signals are one
+HALVINGS = "halvings"  # in a history: of the clipping norm, by scores that no longer count
 SAVING = "\nThis update or validation ends, then all is saved. Once more, and it ends at once.\n"
 
 
@@ -195,29 +196,33 @@ def clip_norm(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) ->
 
     Args:
         training: The settings.
-        history: One entry for each validation that scored something.
+        history: One entry for each validation.
     """
-    norm, best, waited = training.clip_norm, -math.inf, 0
+    return training.clip_norm / 2 ** _halvings(training, history)
+
+
+def _halvings(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> int:
+    count = max((entry.get(HALVINGS, 0) for entry in history), default=0)
+    best, waited = -math.inf, 0
     for score in _scores(training, history):
         waited = 0 if score > best else waited + 1
         best = max(best, score)
         if training.clip_patience and waited == training.clip_patience:
-            norm, waited = norm / 2, 0
-    return norm
+            count, waited = count + 1, 0
+    return count
 
 
-def without_scores(entry: Mapping[str, Any]) -> dict[str, Any]:
+def without_scores(
+    training: TrainingConfig, history: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Returns a history as if nothing had been scored; `clip_norm` stays where scores took it."""
+    halved = {HALVINGS: count} if (count := _halvings(training, history)) else {}
+    return [{**unscored(entry), **halved} for entry in history]
+
+
+def unscored(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an entry of a history as if nothing had been scored."""
     return {name: entry[name] for name in ("step", "loss") if name in entry}
-
-
-def as_noted(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an entry of a checkpoint's history.
-
-    An earlier version noted a BLEU of 0 alone where nothing was scored.
-    """
-    unscored = not entry.get("bleu") and entry.keys() <= {"step", "loss", "bleu"}
-    return without_scores(entry) if unscored else dict(entry)
 
 
 def _scores(training: TrainingConfig, history: Sequence[Mapping[str, Any]]) -> list[float]:

@@ -31,7 +31,6 @@ from dtmt_tf.training.stopping import (
     Limits,
     Outcome,
     Stop,
-    as_noted,
     clip_norm,
     finished,
     validation_is_due,
@@ -154,8 +153,7 @@ class Trainer:
                 "Scores of validations before do not compare, and no longer count: new ones "
                 "alone say which checkpoints are kept as the best."
             )
-            self.history = [without_scores(entry) for entry in self.history]
-            self.update.clip_norm = clip_norm(self.training, self._scored)
+            self.history = without_scores(self.training, self.history)
         return self.step
 
     def _take_over(self, checkpoint: Checkpoint, history: Sequence[Mapping[str, Any]]) -> None:
@@ -166,8 +164,8 @@ class Trainer:
                 f"{self.checkpoints.folder}: {error} Give this run a name of its own with --name, "
                 "or start over with --restart."
             ) from error
-        self.history = [as_noted(entry) for entry in history]
-        self.update.clip_norm = clip_norm(self.training, self._scored)
+        self.history = [dict(entry) for entry in history]
+        self.update.clip_norm = clip_norm(self.training, self.history)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
         self.loss = checkpoint.loss
@@ -383,7 +381,7 @@ class Trainer:
             lines += [f"  warning     {fault}" for fault in faults]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
-        self.update.clip_norm = clip_norm(self.training, self._scored)
+        self.update.clip_norm = clip_norm(self.training, self.history)
         if self.summaries:
             self.summaries.inspection(self.step, *self.validator.inspect())
         self.save()

@@ -59,7 +59,7 @@ class Translations:
         else:
             model, _ = weights(run, options)
             self.function = translate_function(run, model)
-            self.parameters = sum(model.parameter_counts().values())
+            self.parameters = model.count_params()
         self.laps.end("model")
         self._translate(["A man ."])
         self.laps.end("first translation")
@@ -190,7 +190,7 @@ class Exporting:
         seconds = time.perf_counter() - start
         size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
         return {
-            "parameters": sum(self.model.parameter_counts().values()),
+            "parameters": self.model.count_params(),
             "export_seconds": seconds,
             "megabytes": size / 1e6,
             "export_peak_memory": peak_memory(),

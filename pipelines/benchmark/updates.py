@@ -127,7 +127,7 @@ class Updates:
         operations = self.training.passes * (flops.training(model, self.work) or 0)
         return {
             "corpus": self.corpus,
-            "parameters": sum(model.parameter_counts().values()),
+            "parameters": model.count_params(),
             "updates": len(self.seconds) * len(list(self.batches)),
             "target_words_per_update": round(self.work.target / len(list(self.batches)), 1),
             "megaflop_per_target_word": operations / self.work.target / 1e6,

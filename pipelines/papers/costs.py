@@ -59,7 +59,7 @@ def _parameters(experiment: Experiment) -> int:
 
     with tf.Graph().as_default():  # weights without memory
         model = experiment.model.build(*vocabulary_sizes(experiment), experiment.training)
-        return sum(model.parameter_counts().values())
+        return model.count_params()
 
 
 def _seconds(experiment: Experiment) -> float | None:

@@ -148,8 +148,10 @@ def test_an_output_that_is_the_input_is_refused(tmp_path, monkeypatch, spelling)
     (tmp_path / "in").write_text("a")
     (tmp_path / "link").symlink_to("in")
     args = argparse.Namespace(input=Path("in"), output=Path(spelling))
-    with pytest.raises(UserError, match="is the input"):
+    with pytest.raises(UserError, match="-o would write over in"):
         lines.check_files(args)
+    with pytest.raises(UserError, match="-o: folder is a folder. Name a file"):
+        lines.check_files(argparse.Namespace(input=Path("in"), output=Path("folder")))
     lines.check_files(argparse.Namespace(input=Path("in"), output=Path("out")))
     lines.check_files(argparse.Namespace(input=None, output=Path("in")))
 

@@ -32,7 +32,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "represent", represent)
 
     def models(args):
-        for folder in args.run:
+        for folder in args.runs:
             yield str(folder), SimpleNamespace(), folder.name
 
     monkeypatch.setattr(probe, "_models", models)

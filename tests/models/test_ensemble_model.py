@@ -100,5 +100,5 @@ def test_alignment_gates_and_counts_are_of_all_members(members):
     for name, value in own.items():
         assert float(gates[f"2/{name}"]) == float(value)
     total = sum(sum(model.parameter_counts().values()) for model in members)
-    assert sum(united.parameter_counts().values()) == total
+    assert sum(united.parameter_counts().values()) == united.count_params() == total
     assert sum(math.prod(each.shape) for each in united.trainable_variables) == total

@@ -10,6 +10,7 @@ import pytest
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.runs import weights
+from dtmt_tf.training.step import frozen_weights
 from tests.models.test_dropout import MODELS
 
 DEPTHS = ("encoder_depth", "query_depth", "decoder_depth")
@@ -62,6 +63,16 @@ def test_recurrence_and_what_reads_it_is_new_beside_a_transformer(taken, caplog)
     assert len(fusions) == 8 and len(recurrent) == 15 and len(new) == 8 + 15
     told = "New are: decoder/layer_1/fusion (8 weights), recurrence (15 weights)\n"
     assert told in caplog.text
+
+
+def test_what_is_new_is_not_frozen():
+    model = MODELS["recurrence"].build(9, 8, TrainingConfig())
+    new = [each.path for each in model.trainable_variables if "/fusion/" in each.path]
+    step = SimpleNamespace(model=model, frozen=frozen_weights(model, ["encoder/*"]))
+    weights.refuse_stuck(new, step)
+    step.frozen = frozen_weights(model, ["encoder/*", "decoder/*"])
+    with pytest.raises(UserError, match="are new, and not trained:\n  decoder/layer_1/fusion/"):
+        weights.refuse_stuck(new, step)
 
 
 @pytest.mark.parametrize(

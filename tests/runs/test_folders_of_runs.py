@@ -292,7 +292,7 @@ def test_settings_that_tell_runs_apart_are_shown_with_what_the_user_set():
         ["training.seed=7", "data.train_source=a.en,b.en", "training.deterministic=true"],
     )  # fmt: skip
     run = Run(experiment, Path("custom/run"), None, Path("cache"), origins)
-    shown = compared(run, SimpleNamespace(parameter_counts=lambda: {"encoder": 2, "decoder": 3}))
+    shown = compared(run, SimpleNamespace(count_params=lambda: 5))
     assert (shown["task"], shown["model"], shown["parameters"]) == ("custom", "dtmt_tiny", 5)
     assert shown["training.seed"] == 7 and shown["training.precision"] == "float32"
     chosen = dict(each.split("=") for each in shown["set"].split(" "))
@@ -307,7 +307,7 @@ def test_a_session_names_its_run_to_tensorboard_and_trackers(run, monkeypatch):
         monkeypatch.setattr(f"dtmt_tf.runs.session.{name}",
                             lambda *given, name=name: told.setdefault(name, given))  # fmt: skip
     session = Session(run, tf.distribute.get_strategy(), trackers=["mlflow"])
-    model = SimpleNamespace(parameter_counts=lambda: {"all": 5})
+    model = SimpleNamespace(count_params=lambda: 5)
     session._summaries(model)
     assert session._trackers(model) == told["open_trackers"]
     names, task, name, settings, memory = told["open_trackers"]

@@ -46,6 +46,19 @@ def test_what_is_saved_is_loaded(tmp_path):
         np.testing.assert_array_equal(before, after)
 
 
+def test_a_bleu_of_0_alone_was_no_score(tmp_path):
+    """An earlier version noted it where there was nothing to score."""
+    folder = CheckpointFolder(tmp_path, 3, 3)
+    noted = [
+        {"step": 10, "loss": 2.0, "bleu": 0.0},
+        {"step": 20, "loss": 2.0, "bleu": 0.0, "chrf": 1.0},
+        {"step": 30, "loss": 2.0},
+    ]
+    folder.save(dataclasses.replace(checkpoint(30), history=noted))
+    assert folder.load(30).history == [{"step": 10, "loss": 2.0}, *noted[1:]]
+    assert folder.glance().history == folder.load(30).history
+
+
 def test_the_newest_and_the_best_are_kept(tmp_path):
     folder = CheckpointFolder(tmp_path, keep_last=2, keep_best=1)
     bleus = [3.0, 9.0, 4.0, 5.0, 6.0]

@@ -164,6 +164,14 @@ def test_each_schedule_reads_what_it_says_and_nothing_else(schedule):
     assert set(unread(training, [*names, "clip_norm", "schedule"])) == names - moved
 
 
+def test_r_drop_of_nothing_that_is_dropped_is_told():
+    none = {f"{each}_dropout_rate": 0.0 for each in ("embedding", "output", "candidate")}
+    still = TrainingConfig(r_drop_alpha=0.5, subword_dropout_rate=0.1, **none)
+    assert "both readings" in unread(still, ["r_drop_alpha"])["r_drop_alpha"]
+    assert not unread(dataclasses.replace(still, word_dropout_rate=0.1), ["r_drop_alpha"])
+    assert not unread(dataclasses.replace(still, r_drop_alpha=0.0), ["r_drop_alpha"])
+
+
 @pytest.mark.parametrize(
     ("optimizer", "told"), [("adam", {"adadelta_rho"}), ("adadelta", {"adam_beta_2"})]
 )

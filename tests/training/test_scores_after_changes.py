@@ -10,7 +10,10 @@ from tests.training.toy_trainer import TRAINING, make_trainer
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
-@pytest.mark.parametrize("change", ["conditions.validation", "evaluation.tokenize"])
+CHANGES = "conditions.validation", "evaluation.tokenize", "data.target_language", "data.max_length"
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_scores_of_another_kind_count_neither_as_best_nor_for_patience(tmp_path, change):
     training = dataclasses.replace(TRAINING, validation_steps=1, max_steps=6, patience=3)
     first = make_trainer(tmp_path, training, scores=lambda: {"bleu": 90.0}, stop_after=3)
@@ -27,6 +30,24 @@ def test_scores_of_another_kind_count_neither_as_best_nor_for_patience(tmp_path,
     assert [entry.get("bleu") for entry in second.history] == [None, None, None, 1.0, 2.0, 3.0]
     assert second.checkpoints.best(2, second.history) == [5, 6]
     assert second.checkpoints.best(9, second.history) == [4, 5, 6]
+
+
+def test_the_clipping_norm_stays_where_scores_took_it(tmp_path):
+    limits = Limits(allow_changes=["decoding.beam_size"])
+    training = dataclasses.replace(
+        TRAINING, validation_steps=1, max_steps=8, patience=0, clip_norm=1.0, clip_patience=1
+    )
+    first = make_trainer(tmp_path, training, scores=lambda: {"bleu": 90.0}, stop_after=3)
+    first.run()
+    assert first.update.clip_norm == 0.25
+    for beam_size, done, clip_norm in ((7, 3, 0.125), (8, 5, 0.0625)):
+        later = make_trainer(
+            tmp_path, training, scores=lambda: {"bleu": 5.0}, limits=limits, stop_after=2
+        )
+        later.settings["decoding"] = {**later.settings["decoding"], "beam_size": beam_size}
+        assert later.restore() == done and later.update.clip_norm == 2 * clip_norm
+        later.run()
+        assert later.update.clip_norm == clip_norm
 
 
 @pytest.mark.parametrize("change", ["evaluation.exact_match", "decoding.batch_size"])

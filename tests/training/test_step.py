@@ -175,6 +175,45 @@ def test_frozen_weights_stay_and_do_not_count_towards_the_norm():
     np.testing.assert_array_equal(norms == 0, expected)
 
 
+@without_graphs
+def test_the_average_of_a_weight_that_is_frozen_later_is_that_weight():
+    moving = dataclasses.replace(PLAIN, ema_decay=0.9)
+    strategy = make_strategy(multiworker=False, devices=["CPU:0"])
+
+    def make(training):
+        with strategy.scope():
+            return TrainingStep(TRANSFORMER.build(40, 40, training), training, strategy)
+
+    step = make(moving)
+    for batch in batches():
+        step(*batch)
+    raw = {v.path: v.numpy() for v in step.model.trainable_variables}
+    later = make(dataclasses.replace(moving, frozen=("encoder/*",)))
+    later.restore(step.translating_weights, step.state)
+    frozen = [path for path in raw if path.partition("/")[2].startswith("encoder/")]
+    for path, average in later.translating_weights.items():
+        same = np.array_equal(average, step.translating_weights[path])
+        assert np.array_equal(average, raw[path]) if path in frozen else same
+    assert any(not np.array_equal(raw[path], step.translating_weights[path]) for path in frozen)
+
+
+def test_a_frozen_matrix_that_is_shared_with_one_that_moves_is_told(caplog):
+    model = DTMTConfig(embedding_dim=8, units=8, num_heads=2, tied_embeddings="all").build(
+        40, 40, PLAIN
+    )
+    told = "%s is target_embedding/table, which moves"
+    for pattern, name in (
+        ("source_embedding/*", "source_embedding/table"),
+        ("readout/*", "readout/logits/kernel"),
+    ):
+        caplog.clear()
+        step_module.frozen_weights(model, [pattern, "encoder/*"])
+        assert told % name in caplog.text and caplog.text.count("target_embedding") == 1
+    caplog.clear()
+    step_module.frozen_weights(model, ["readout/*", "*_embedding/*"])
+    assert not caplog.text
+
+
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
