@@ -34,8 +34,8 @@ def locked(path: Path) -> Iterator[None]:
     Args:
         path: A file for this alone. It and its folder are made if need be, and stay.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_no_link(path, os.O_CREAT) as file:
+    advice = "If it is the cache, XDG_CACHE_HOME names another place for it"
+    with _lock_file(path, advice) as file:
         patience = time.monotonic() + SILENT
         while not _lock(file, path):
             if time.monotonic() > patience:
@@ -65,7 +65,7 @@ def claimed(folder: Path) -> Iterator[None]:
     if place in _claims:
         yield
         return
-    with _lock_file(folder) as file:
+    with _lock_file(folder / LOCK) as file:
         patience = time.monotonic() + BRIEFLY
         while not _lock(file, folder / LOCK):
             if time.monotonic() > patience:
@@ -95,17 +95,22 @@ def holder(folder: Path) -> str:
     return ""
 
 
-def _lock_file(folder: Path) -> BinaryIO:
-    """Opens the file whose lock claims a folder, which is made if need be."""
+def _lock_file(path: Path, advice: str = "") -> BinaryIO:
+    """Opens a file to be locked; it and its folder are made if need be.
+
+    Args:
+        path: The file.
+        advice: What to do if that is not allowed, if the folder is not a run's.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return open_no_link(folder / LOCK, os.O_CREAT)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open_no_link(path, os.O_CREAT)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        there = folder.exists()
-        advice = "Copy it to where you may write" if there else "Choose another --output-dir"
-        raise UserError(f"{folder}: {error.strerror}. {advice}.") from error
+        there = path.parent.exists()
+        of_run = "Copy it to where you may write" if there else "Choose another --output-dir"
+        raise UserError(f"{path.parent}: {error.strerror}. {advice or of_run}.") from error
 
 
 def _lock(file: BinaryIO, path: Path) -> bool:

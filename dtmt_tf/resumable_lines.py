@@ -11,6 +11,7 @@ import logging
 import os
 import stat
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,6 +86,7 @@ class ResumableLines:
 
     def __enter__(self) -> ResumableLines:
         self._partial: Path | None = None  # none if nothing is kept
+        self._open = contextlib.ExitStack()  # lines of the input that may be read again
         self._file: IO[bytes]
         if self.path is None:
             self._file = sys.stdout.buffer
@@ -116,6 +118,7 @@ class ResumableLines:
             elif self._partial:
                 self._keep(self._partial)
         finally:
+            self._open.close()
             if self.path is not None:
                 with contextlib.suppress(OSError):  # `write` has flushed all that it was given
                     self._file.close()
@@ -156,9 +159,15 @@ class ResumableLines:
     def _resume(self, partial: Path, lines: Iterator[str]) -> Iterator[str]:
         """Skips the lines that are done, or begins anew; returns the others."""
         kept = _read_record(partial)
-        head = list(islice(lines, kept.get("lines", 0)))
+        seen = self._open.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+
+        def noted() -> Iterator[str]:
+            for line in islice(lines, kept["lines"]):
+                seen.write(json.dumps(line) + "\n")
+                yield line
+
         if kept:
-            progress = self._progress.after(head, _beginning_of(self._file, kept["size"]))
+            progress = self._progress.after(noted(), _beginning_of(self._file, kept["size"]))
             if progress.record() == kept:
                 self._file.seek(kept["size"])
                 self._file.truncate()  # what was written after the last record
@@ -179,7 +188,8 @@ class ResumableLines:
             self._file.close()
             self._file = _locked(partial)
         self._record(partial)  # before the first line, so that the file is known as this program's
-        return chain(head, lines)
+        seen.seek(0)
+        return chain(map(json.loads, seen), lines)
 
     def _record(self, partial: Path) -> None:
         """Flushes the lines to the disk, then writes how far they are."""

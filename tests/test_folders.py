@@ -158,6 +158,16 @@ def test_a_folder_that_can_not_be_written_to_is_told_with_what_to_do(
         pass
 
 
+def test_a_cache_that_can_not_be_written_to_is_told_with_what_to_do(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "mkdir", fail)
+    told = "/cache: Permission denied. If it is the cache, XDG_CACHE_HOME names"
+    with pytest.raises(UserError, match=told), locked(tmp_path / "cache" / "lock"):
+        pass
+
+
 def make(folder, *paths):
     for path in paths:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -26,6 +27,7 @@ T = TypeVar("T")
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
+OF_MODELS = "train/*", "saved_model.pb", "*/saved_model.pb"  # one of them is in a model's folder
 OF_TASK = "a preset of dtmt train --list-models (default: the task's)"
 OF_PRESET = "a preset, whose run is meant if --name is not given (default: the task's)"
 OF_MODEL = "that of the preset"
@@ -47,8 +49,8 @@ def run_parser(
         description: What it does.
         examples: Command lines.
         model: What `--model` takes.
-        named: Name of the run by default, if it is not the model's.
-        unnamed: What that is called by, if it is not.
+        named: Default of `--name`.
+        unnamed: What the help says that a run is named after, without such a default.
     """
     result = Parser(command, description, *examples)
     group = result.add_argument_group("which run")
@@ -195,19 +197,19 @@ def run_folder(args: argparse.Namespace) -> Path:
     if folder := getattr(args, "run", None):
         refuse_beside(str(folder), args)
         return named_run(folder, args)
-    for text in getattr(args, "set", ()) if hasattr(args, "run") else ():
-        if "=" not in text and Path(text).is_dir():
-            raise UserError(f"--set {text}: a run's folder comes before --set.")
-    for option in ("name", "model") if hasattr(args, "run") else ():
-        text = getattr(args, option) or ""
-        if os.sep in text and Path(text).is_dir():
-            raise UserError(f"--{option} takes a name alone. Give the folder without it: {text}")
+    if hasattr(args, "run"):
+        for text in getattr(args, "set", ()):
+            if "=" not in text and Path(text).is_dir():
+                raise UserError(f"--set {text}: a run's folder comes before --set.")
+        for option, text in (("name", args.name or ""), ("model", args.model or "")):
+            if os.sep in text and Path(text).is_dir():
+                raise UserError(f"--{option} takes a name. Give the folder without it: {text}")
     task, model = task_and_model(args)
     return args.output_dir / task.name / plain_name(model if args.name is None else args.name)
 
 
 def named_run(place: str | Path, args: argparse.Namespace, elsewhere: bool = True) -> Path:
-    """Returns what `find_run` finds; if nothing, a folder whose neighbours are told.
+    """Returns what `find_run` finds, or else where it would be: an error lists the runs there.
 
     A name stands first for a run of the task that the arguments, or their file of settings, name.
     """
@@ -239,7 +241,7 @@ def find_run(place: str | Path, folder: Path, task: str = "", elsewhere: bool = 
     if task and is_name and (own := folder / task / place).is_dir():
         return own
     place = Path(place)
-    if place.is_dir():
+    if place.is_dir() and (not is_name or any(any(place.glob(each)) for each in OF_MODELS)):
         return place.resolve() if place.name in ("", "..") else place
     others = folder.glob(f"*/{glob.escape(str(place))}") if elsewhere else ()
     found = sorted(each for each in [folder / place, *others] if each.is_dir())
@@ -272,11 +274,9 @@ def _model_of(folder: Path) -> str | None:
     from dtmt_tf.translator.places import live_versions
 
     for place in (folder / "train", *live_versions(folder)[::-1]):
-        try:
+        with contextlib.suppress(OSError, *DAMAGED):
             settings = json.loads((place / "experiment.json").read_text("utf-8"))["settings"]
             return str(settings[MODEL_NAME])
-        except (OSError, *DAMAGED):
-            continue
     return None
 
 

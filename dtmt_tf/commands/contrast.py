@@ -99,28 +99,24 @@ def command(arguments: Sequence[str] | None = None) -> int:
     _check(args)
 
     from dtmt_tf.evaluation import contrast
-    from dtmt_tf.files import write_json
+    from dtmt_tf.files import write_atomically, write_json
 
     contrasts = [each for path in args.sets for each in read_set(path, args.text)]
     if not contrasts:
         raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
     startup.start_tensorflow()
 
-    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
-    systems, rows = {}, []
+    systems, rows = {}, [[*COLUMNS]]
     for name, score in _scorers(args):
-        found = score(sides)
-        scores = list(zip(found[::2], found[1::2], strict=True))
+        scores = contrast.scored(contrasts, score)
         systems[name] = contrast.accuracies(contrasts, scores, args.by, args.bin_width)
         rows += [_row(name, *both) for both in zip(contrasts, scores, strict=True)]
-        print(f"{name}\n{contrast.format_accuracies(systems[name])}\n")
-    if args.json:
-        write_json(args.json, {name: contrast.plain(kinds) for name, kinds in systems.items()})
-    if args.scores:
-        from dtmt_tf.files import write_atomically
-
-        table = "".join("\t".join(cells) + "\n" for cells in [COLUMNS, *rows])
-        write_atomically(args.scores, table.encode())
+        print(f"{name}\n{contrast.format_accuracies(systems[name])}\n", flush=True)
+        if args.json:  # now: a later model may fail, or be stopped
+            write_json(args.json, {each: contrast.plain(of) for each, of in systems.items()})
+        if args.scores:
+            table = "".join("\t".join(cells) + "\n" for cells in rows)
+            write_atomically(args.scores, table.encode())
     if args.plot:
         from dtmt_tf.evaluation import contrast_plot
 

@@ -17,6 +17,10 @@ INDENT = re.compile(r" +(?:\w+ +)?")  # and a name that the line explains
 CONTINUED = re.compile(r" \\\n *")
 
 
+HOME = re.compile(r"(^|[=,])~(/|$)")  # as shells leave it behind --option= and in quotes
+TEXTS = ("sentence", "tag")  # arguments that may hold it
+
+
 class Formatter(argparse.HelpFormatter):
     """Fills paragraphs to the columns there are, 80 at most; examples are command lines.
 
@@ -134,13 +138,19 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def _get_values(self, action: argparse.Action, arg_strings: Any) -> Any:
-        """Refuses an empty word, of which a path would make the current folder."""
+        """Refuses what a path would make another folder of: an empty word, and ~ as it stands."""
+        name = max(action.option_strings, key=len, default=action.metavar or action.dest)
         if "" in arg_strings:
-            name = max(action.option_strings, key=len, default=action.metavar or action.dest)
             self.error(
                 f"{name} has an empty value. Give it one, or leave it out: was a variable of the "
                 "shell not set?"
             )
+        for word in arg_strings if action.dest not in TEXTS else ():
+            if HOME.search(word):
+                self.error(
+                    f"{name}: the shell has left the ~ of {word} as it is. Write $HOME. A folder "
+                    "of that name is ./~"
+                )
         return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
     def error(self, message: str) -> NoReturn:

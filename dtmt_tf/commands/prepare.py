@@ -106,6 +106,8 @@ def write_text(corpus: Corpus, folder: Path) -> None:
 
             def write(file: BinaryIO, split: str = split, side: int = side) -> None:
                 for pair in corpus.stream(split):
-                    file.write(pair[side].replace("\n", " ").encode() + b"\n")
+                    # neither could be read again
+                    line = pair[side].replace("\n", " ").replace("\0", " ")
+                    file.write(line.encode() + b"\n")
 
             write_atomically(folder / f"{split}.{name}", write)

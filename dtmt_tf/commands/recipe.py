@@ -153,7 +153,8 @@ class Recipe:
 
         args = argparse.Namespace(**{**vars(self._args), "task": self.task, "config": None})
         try:
-            folder = find_model(common.named_model(named, args))
+            # as the stage that translates finds it
+            folder = find_model(common.named_model(named, args, elsewhere=False))
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         data = self.data

@@ -92,13 +92,14 @@ class Stages:
                     continue
                 logger.info("\n%s\n  %s", self._head(number), self._command(number))
                 read = _hashes(stage.reads)  # before it runs: a change meanwhile is noticed later
-                if code := self._run(stage):
+                if code := self._run(number):
                     return code
                 self._noted[number] |= {"done": True, "files": read}
                 self._write()
         return 0
 
-    def _run(self, stage: Stage) -> int:
+    def _run(self, number: int) -> int:
+        stage = self.stages[number]
         name, *arguments = stage.words
         module = importlib.import_module(f"dtmt_tf.commands.{name}")
         try:
@@ -106,6 +107,11 @@ class Stages:
         except KeyboardInterrupt:
             print(f"Stopped. To go on, run again:\n  {caller.again(without='')}", file=sys.stderr)
             return 130
+        except UserError as error:
+            raise UserError(
+                f"{error}\nThat is {self._head(number)}. Options named above go behind its own "
+                f"command:\n  {self._command(number)}\nThen give this command once more."
+            ) from error
         finally:
             gc.collect()  # models are large, and hold each other in circles
 

@@ -261,9 +261,8 @@ def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
     """
     from dtmt_tf.runs import Run
 
-    run = Run.open(args.place, *common.places(args))
     try:
-        return run.corpus.lines("train", LINES_READ)
+        return Run.open(args.place, *common.places(args)).corpus.lines("train", LINES_READ)
     except UserError as error:
         if args.dictionary:
             raise

@@ -48,6 +48,19 @@ class OfKind:
     bins: Mapping[str, Both]
 
 
+def scored(
+    contrasts: Sequence[Contrast], score: Callable[[list[tuple[str, str]]], list[Score]]
+) -> list[tuple[Score, Score]]:
+    """Returns the scores of each contrast: of the correct translation, then of the other.
+
+    Args:
+        contrasts: What is scored.
+        score: Scores pairs of source and translation.
+    """
+    found = score([(c.source, text) for c in contrasts for text in (c.correct, c.contrastive)])
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
 def accuracies(
     contrasts: Sequence[Contrast],
     scores: Sequence[tuple[Score, Score]],

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 def unite(members: Sequence[Run], folder: Path) -> Run:
     """Makes a run, beside its members, that predicts with all of them together.
 
-    Its settings are the first one's, but that it cuts text as the member that was trained on the
-    shortest. Nothing is copied: it reads the members' folders.
+    Its settings are the first one's, but that it has no shortlist, and cuts text as the member
+    that was trained on the shortest. Nothing is copied: it reads the members' folders.
 
     Args:
         members: Trained runs.
@@ -39,6 +39,10 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
         data = replace(experiment.data, max_length=shortest.experiment.data.max_length)
         experiment = replace(experiment, data=data)
         origins = {**origins, "data.max_length": f"that of {shortest.folder.name}"}
+    if experiment.decoding.shortlist:
+        logger.warning("decoding.shortlist is for single models: %s searches all words.", folder)
+        experiment = replace(experiment, decoding=replace(experiment.decoding, shortlist=0))
+        origins = {**origins, "decoding.shortlist": "an ensemble's"}
     united = Run(experiment, folder, first.data_dir, first.cache_dir, origins, members)
     united.check_place()
     places = [member.folder.resolve() for member in members]

@@ -192,7 +192,7 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
         UserError: If there is none.
     """
     from dtmt_tf.decoding import score_pairs
-    from dtmt_tf.evaluation.contrast import accuracies
+    from dtmt_tf.evaluation.contrast import accuracies, scored
     from dtmt_tf.runs import best_model, score_function
 
     given = [each for path in sets for each in read_set(path)]
@@ -203,10 +203,9 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
         raise UserError(f"No contrast is left: {run.folder} was trained on all of their sources.")
     known = all(each.distance is not None for each in contrasts)
     by = "distance" if known else "position"
-    sides = [(each.source, text) for each in contrasts for text in (each.correct, each.contrastive)]
-    score = score_function(run, best_model(run)[0])
-    found = score_pairs(sides, score, run.experiment.decoding.batch_size, "contrast")
-    kinds = accuracies(contrasts, list(zip(found[::2], found[1::2], strict=True)), by)
+    score, size = score_function(run, best_model(run)[0]), run.experiment.decoding.batch_size
+    scores = scored(contrasts, lambda pairs: score_pairs(pairs, score, size, "contrast"))
+    kinds = accuracies(contrasts, scores, by)
     bins = {
         kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
         for kind, of in kinds.items()

@@ -37,6 +37,7 @@ from pipelines.papers.paper import Paper
 logger = logging.getLogger(__name__)
 spawn = multiprocessing.get_context("spawn")  # each row has a process, which gives all memory back
 
+CRASHES = {128 + each for each in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)}
 REFUSED = {  # for all rows
     "training.max_steps": "--max-steps says that",
     "training.seed": "--seeds says that",
@@ -73,8 +74,7 @@ def command() -> int:
 
 def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     """Does the work of `command` for tables of one task."""
-    if args.task not in TASKS:
-        raise UserError(f"Unknown task {args.task!r}. Choose one of {', '.join(TASKS)}.")
+    common.choose(args.task, TASKS, "task", place="")
     if args.preset not in paper.presets:
         raise UserError(f"{paper.name} has the presets {', '.join(paper.presets)} alone.")
     with quiet_stderr():
@@ -131,7 +131,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
             )
         logger.info("%s: %s", progress, work)
         code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
-        if code == 128 + signal.SIGKILL:
+        if code in CRASHES:
             raise UserError(
                 f"{job.row} was killed. Memory may have run out: --set "
                 "data.max_tokens_per_batch=N training.accumulation_steps=A reads as much in less."

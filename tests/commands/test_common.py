@@ -65,13 +65,19 @@ def test_a_run_is_found_by_its_name_or_its_folder(tmp_path, monkeypatch):
     assert common.find_run("b", models, "toy", elsewhere=False) == Path("b")
     with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
         common.find_run(Path("a"), models)
-    Path("a").mkdir()
+    Path("a").mkdir()  # such as a folder of texts
     Path("b").touch()
+    with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
+        common.find_run("a", models)
+    (Path("a") / "train").mkdir()
+    (Path("a") / "train" / "experiment.json").touch()
     assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
     assert common.find_run("./a", models, "custom") == Path("a")
     assert common.find_run("a/", models, "custom") == Path("a")
     assert common.find_run(Path("a"), models) == Path("a")
     assert common.find_run("b", models) == models / "custom" / "b"
+    assert common.find_run("no", models) == Path("no")
+    Path("no").mkdir()
     assert common.find_run("no", models) == Path("no")
 
 
@@ -130,5 +136,7 @@ def test_a_run_is_named_by_its_folder_or_where_it_is_one_of_a_kind(tmp_path, mon
         folder("b")
     assert folder("d") == Path("models/cldr_ende/d")  # of the default task: its runs are told
     assert folder("x/d") == Path("x/d")
-    Path("a").mkdir()
+    Path("a/1").mkdir(parents=True)
+    assert folder("a") == Path("models/custom/a")
+    Path("a/1/saved_model.pb").touch()
     assert folder("a") == Path("a")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from dtmt_tf import startup
 from dtmt_tf.commands.contrast import command
 from dtmt_tf.errors import UserError
+from dtmt_tf.translator import Translator
 
 TABLE = "set\tsource\tcorrect\tcontrastive\n"
 JSON = [
@@ -156,6 +157,24 @@ def test_all_models_are_asked_before_the_first_is_scored(models, sets, tmp_path,
     with pytest.raises(UserError, match="mute does not answer 'score'"):
         command([str(sets[0]), *named])
     assert capsys.readouterr().out == ""
+
+
+def test_what_is_scored_is_written_before_the_next_model_is(models, sets, tmp_path, monkeypatch):
+    asked = Translator.score
+
+    def score(self, *sides):
+        if len(sides[0]) > 1 and self.folder.name != "good":
+            raise InterruptedError
+        return asked(self, *sides)
+
+    monkeypatch.setattr(Translator, "score", score)
+    named = ["--saved-model", str(models / "good"), "--saved-model", str(models / "bad")]
+    out = {each: tmp_path / f"out.{each}" for each in ("json", "scores")}
+    files = [word for each, path in out.items() for word in (f"--{each}", str(path))]
+    with pytest.raises(InterruptedError):
+        command([str(sets[0]), *named, *files])
+    assert list(json.loads(out["json"].read_text())) == [str(models / "good")]
+    assert len(out["scores"].read_text().splitlines()) == 3
 
 
 def test_a_set_without_pairs_is_nothing_to_score(tmp_path):

@@ -121,6 +121,12 @@ def test_a_trained_teacher_teaches_and_the_student_may_differ(stages_of, exporte
     assert runs["distilled"].training.max_steps == 7
 
 
+def test_a_teacher_is_found_where_the_stage_that_translates_looks_for_it(stages_of, exported):
+    exported("big", "en", "de", task="elsewhere")
+    with pytest.raises(UserError, match="--teacher: .*cldr_ende/big holds no exported model"):
+        stages_of(distill, "--teacher", "big")
+
+
 def test_without_a_preset_of_its_own_the_student_has_that_which_is_asked_of_all(stages_of):
     assert stages_of(distill)[1]["distilled"].model_name == TASKS["cldr_ende"].model
     _, runs = stages_of(distill, "--model", "transformer_tiny")
@@ -283,6 +289,6 @@ def test_places_are_named_only_if_they_are_no_defaults(tmp_path, monkeypatch):
 
 
 def test_text_is_written_pair_by_pair(tmp_path):
-    prepare.write_text(Lines(["one", "", "a\u0085b"], ["eins", "zwei\nzwei", "drei"]), tmp_path)
-    assert (tmp_path / "train.source").read_bytes() == "one\n\na\u0085b\n".encode()
+    prepare.write_text(Lines(["one", "\0", "a\u0085b"], ["eins", "zwei\nzwei", "drei"]), tmp_path)
+    assert (tmp_path / "train.source").read_bytes() == "one\n \na\u0085b\n".encode()
     assert (tmp_path / "train.target").read_text() == "eins\nzwei zwei\ndrei\n"

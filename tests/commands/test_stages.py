@@ -107,6 +107,16 @@ def test_ctrl_c_in_a_stage_says_how_to_go_on(workshop, monkeypatch, capsys):
     assert "To go on, run again:\n  dtmt distill --name x" in capsys.readouterr().err
 
 
+def test_an_error_of_a_stage_says_whose_options_it_speaks_of(workshop, monkeypatch):
+    def refuse(_):
+        raise UserError("Go on with --allow-changes a.")
+
+    monkeypatch.setattr(sys.modules["dtmt_tf.commands.fake"], "command", refuse)
+    told = "--allow-changes a.\nThat is Stage 1 of 3: make a. .*:\n  dtmt fake a --place\nThen"
+    with pytest.raises(UserError, match=told):
+        stages_of(workshop).run()
+
+
 def test_other_stages_are_refused_in_a_folder_that_was_begun(workshop):
     stages_of(workshop).run()
     with pytest.raises(UserError, match="stage 3 was\n  dtmt fake c b a\nand would.*\n.*fake c a"):

@@ -72,6 +72,10 @@ def test_a_run_without_its_training_text_tells_its_subwords(run, tmp_path, capsy
     printed = capsys.readouterr().out
     assert "cut      ▁ab ▁ <unk>" in printed and "cut      ▁ <unk> ▁uv" in printed
     assert "  text " not in printed and "not at hand: gone was not found" in caplog.text
+    (run / "train" / "experiment.json").rename(tmp_path / "experiment.json")  # as dtmt prepare
+    vocab.command([str(run), "--sentence", "ab uv"])
+    assert capsys.readouterr().out == printed and "not at hand: " in caplog.text
+    (tmp_path / "experiment.json").rename(run / "train" / "experiment.json")
     with pytest.raises(UserError, match="gone was not found"):
         vocab.command([str(run), "--dictionary", str(tmp_path / "words.tsv")])
 

@@ -308,8 +308,9 @@ def test_a_report_without_a_place_for_tables_is_found_before_training(shop, here
     assert "none.md was not found" in result.stderr
 
 
-def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce, "_in_process", lambda function: 128 + signal.SIGKILL)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_row_that_the_system_ends_is_told_of_memory(shop, here, monkeypatch, tmp_path, number):
+    monkeypatch.setattr(reproduce, "_in_process", lambda function: 128 + number)
     result = here("reproduce", *shop[1], "--records", tmp_path)
     assert result.returncode == 2
     assert "gru0 was killed. Memory may have run out" in result.stderr

@@ -86,6 +86,14 @@ def test_text_is_cut_as_the_member_of_the_shortest_was_trained(pair, tmp_path):
     assert members[0].experiment.data.max_length > 7
 
 
+def test_an_ensemble_has_no_shortlist(pair, tmp_path, caplog):
+    members = pair(("en", "de"), ("en", "de"))
+    members[0].experiment, _ = with_overrides(members[0].experiment, {}, ["decoding.shortlist=9"])
+    opened = Run.open(unite(members, tmp_path / "both").folder, None, tmp_path / "cache")
+    assert opened.experiment.decoding.shortlist == 0 and "both searches all words" in caplog.text
+    assert opened.origins["decoding.shortlist"] == "an ensemble's"
+
+
 def test_folders_of_runs_are_united_beside_them(folder, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(Run, "finished", lambda run: True)
     monkeypatch.setattr(startup, "start_tensorflow", lambda: None)  # it has started
