@@ -198,6 +198,6 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str
     return found
 
 
-def listed(differences: Mapping[str, str]) -> list[str]:
+def as_lines(differences: Mapping[str, str]) -> list[str]:
     """Returns settings as lines, `name: old -> new`."""
     return [f"{name}: {change}" for name, change in differences.items()]

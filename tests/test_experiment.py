@@ -6,7 +6,7 @@ import pytest
 from dtmt_tf.config import DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import LATER, SECTIONS, defaults, from_dict, presets, show, to_dict
-from dtmt_tf.settings import differences, listed
+from dtmt_tf.settings import as_lines, differences
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
 # The other direction.
@@ -20,7 +20,7 @@ def test_reverse_exchanges_the_sides_and_nothing_else():
              "data.joint_vocabulary=false", "data.extra_tests=news"]  # fmt: skip
     forward, _ = resolved(*files)
     backward, _ = resolved(*files, "data.reverse=true")
-    assert listed(differences(to_dict(forward), to_dict(backward))) == [
+    assert as_lines(differences(to_dict(forward), to_dict(backward))) == [
         "data.source_language: en -> de",
         "data.target_language: de -> en",
         "data.reverse: False -> True",
@@ -108,7 +108,7 @@ def test_differences_are_listed_by_name():
     old = to_dict(resolved()[0])
     new = to_dict(resolved("model.units=16", "model.context_dim=4", "data.max_length=8")[0])
     assert differences(old, old) == {}
-    assert listed(differences(old, new)) == [
+    assert as_lines(differences(old, new)) == [
         "model.units: 8 -> 16",
         "model.context_dim: None -> 4",
         "data.max_length: 64 -> 8",
@@ -120,7 +120,7 @@ def test_differences_include_settings_of_one_side_only():
     old, new = to_dict(resolved()[0]), to_dict(resolved()[0])
     del old["decoding"]["beam_size"]
     new["evaluation"]["extra"] = True
-    assert listed(differences(old, new)) == [
+    assert as_lines(differences(old, new)) == [
         "decoding.beam_size: None -> 4",
         "evaluation.extra: None -> True",
     ]

@@ -13,7 +13,7 @@ from typing import Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
-from dtmt_tf.settings import Section, about, as_override, differences, listed
+from dtmt_tf.settings import Section, about, as_lines, as_override, differences
 from dtmt_tf.settings_file import read_settings_file
 
 COLUMNS = "| setting | default | values | meaning |\n| --- | --- | --- | --- |"
@@ -46,7 +46,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(table())
         return 0
     first, second = (settings_of(common.find_run(place, args.output_dir)) for place in args.places)
-    print("\n".join(_names(first, second) + listed(differences(first, second))) or "no difference")
+    print(
+        "\n".join(_names(first, second) + as_lines(differences(first, second))) or "no difference"
+    )
     return 0
 
 

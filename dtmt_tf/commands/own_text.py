@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -289,7 +289,7 @@ def table(experiment: Experiment, origins: Mapping[str, str]) -> str:
 
 def _value(experiment: Experiment, key: str) -> Any:
     """Returns the value of a setting, or the name of the preset."""
-    return functools.reduce(getattr, key.split("."), experiment)
+    return operator.attrgetter(key)(experiment)
 
 
 def _flag(name: str) -> str:

@@ -96,7 +96,7 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     from dtmt_tf.evaluation.run_report import RunFacts
     from dtmt_tf.settings import as_override, is_built_in
 
-    experiment, record, corpus = run.experiment, run.read("experiment.json"), _corpus(run)
+    experiment, record, corpus = run.experiment, run.record(), _corpus(run)
     trained = [member.newest() for member in run.members or [run]]
     scores = run.read("scores.json")
     older = _older(scores, dataclasses.asdict(experiment.decoding))

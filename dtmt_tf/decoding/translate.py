@@ -76,34 +76,21 @@ def make_search(
             own = None if prefixes is None else tf.gather(prefixes, rows)
             if shortlist is None:
                 with among(None):
-                    return found(normalised(decode_step), encode(sources), max_lengths, own, never)
+                    return beam_search(
+                        *(normalised(decode_step), encode(sources), max_lengths, decoding),
+                        prefixes=own,
+                        wanted=wanted,
+                        never=never,
+                    )
             few = shortlist(sources, decoding.beam_size, own)
             with among(few.words):
-                hypotheses = found(
-                    few.step(decode_step),
-                    few.first(encode(sources)),
-                    max_lengths,
-                    None if own is None else tf.gather(few.places, own),
-                    tf.gather(few.places, never) if never else (),
+                hypotheses = beam_search(
+                    *(few.step(decode_step), few.first(encode(sources)), max_lengths, decoding),
+                    prefixes=None if own is None else tf.gather(few.places, own),
+                    wanted=wanted,
+                    never=tf.gather(few.places, never) if never else (),
                 )
             return hypotheses._replace(ids=tf.gather(few.words, hypotheses.ids))
-
-        def found(
-            step: Step,
-            state: Any,
-            max_lengths: tf.Tensor,
-            own: tf.Tensor | None,
-            never: Sequence[int] | tf.Tensor,
-        ) -> Hypotheses:
-            return beam_search(
-                step,
-                state,
-                max_lengths,
-                decoding,
-                prefixes=own,
-                wanted=wanted,
-                never=never,
-            )
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)
         return find_by_length(

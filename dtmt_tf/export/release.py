@@ -25,7 +25,7 @@ from dtmt_tf.export.warmup import sample_requests
 from dtmt_tf.files import write_json
 from dtmt_tf.folders import claimed
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.settings import differences, listed
+from dtmt_tf.settings import as_lines, differences
 from dtmt_tf.translator import live_versions
 from dtmt_tf.translator.places import REFUSED
 
@@ -192,7 +192,7 @@ def _changes(last: Path | None, settings: Mapping[str, Any]) -> list[str]:
     try:
         text = (last / "experiment.json").read_text("utf-8") if last else "{}"
         before = json.loads(text).get("settings", settings)
-        return listed(differences(without_folders(before), without_folders(settings)))
+        return as_lines(differences(without_folders(before), without_folders(settings)))
     except (*DAMAGED, OSError):
         return []
 

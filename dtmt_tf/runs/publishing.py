@@ -50,7 +50,7 @@ def _publish(run: Run, min_bleu: float | None, force: bool, older: bool) -> Path
     return release(
         endpoints(run, model, run.experiment.export),
         run.folder,
-        {**run.read("experiment.json"), **run.settings()},
+        {**run.record(), **run.settings()},
         run.read("scores.json"),
         description=run.description,
         checkpoints=steps,

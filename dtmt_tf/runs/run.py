@@ -41,7 +41,6 @@ PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacreble
 MOST_SHOWN = 10_000  # pairs that samples are chosen from
 AVERAGES = "training.average"  # settings of how checkpoints are averaged
 REMEDIES = {
-    "experiment.json": "The command that made the run writes it anew when it goes on.",
     "samples.json": "The command that made the run writes it anew when it goes on.",
     "scores.json": "Remove it, and run dtmt evaluate again.",
 }
@@ -333,13 +332,16 @@ class Run:
         folder = self.init_from.folder.resolve()
         return {"run": f"{folder.parent.name}/{folder.name}"}
 
-    def former_settings(self) -> dict[str, Any]:
-        """Returns what `experiment.json` holds; nothing if it is damaged, as it is written anew."""
+    def record(self) -> dict[str, Any]:
+        """Returns what `experiment.json` holds, nothing if it is not there; see `read_settings`."""
         path = self.work / "experiment.json"
-        try:
-            return read_settings(path) if path.exists() else {}
-        except UserError:
-            return {}
+        return read_settings(path) if path.exists() else {}
+
+    def former_settings(self) -> dict[str, Any]:
+        """Returns `record`; nothing if it is damaged, as it is written anew."""
+        with contextlib.suppress(UserError):
+            return self.record()
+        return {}
 
     def finished(self) -> bool:
         """Returns whether the run has come to its end: all updates made, or stopped early.
@@ -376,7 +378,7 @@ class Run:
         raise UserError(f"{self.checkpoints.folder} holds no checkpoint. Train first.")
 
     def read(self, name: str, folder: Path | None = None) -> dict[str, Any]:
-        """Returns one of the run's JSON files; nothing if it is not there.
+        """Returns `samples.json` or `scores.json`; nothing if it is not there.
 
         Args:
             name: The file's.
@@ -386,10 +388,8 @@ class Run:
             UserError: If it is damaged.
         """
         path = (folder or self.work) / name
-        if not path.exists():
-            return {}
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(path.read_text("utf-8")) if path.exists() else {}
         except DAMAGED as error:
             raise UserError(f"{path} is damaged ({error}). {REMEDIES[name]}") from error
         if not isinstance(found, dict):

@@ -61,7 +61,7 @@ def note_subwords(run: Run) -> None:
     Those that are there are accepted once; from then on no others are.
     """
     for each in run.members or [run]:
-        settings = each.read("experiment.json")
+        settings = each.record()
         if settings and "vocabulary" not in settings:
             fingerprint = each.vocabulary.fingerprint
             logger.info(

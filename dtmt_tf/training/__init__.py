@@ -4,7 +4,7 @@ from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder, read_again
 from dtmt_tf.training.cross_entropy import CrossEntropy
 from dtmt_tf.training.optimizer import unread
 from dtmt_tf.training.schedule import make_schedule
-from dtmt_tf.training.step import TrainingStep, Update, load_weights
+from dtmt_tf.training.step import TrainingStep, load_weights
 from dtmt_tf.training.stopping import OUT_OF_TIME, Limits, Outcome, finished
 from dtmt_tf.training.strategy import (
     agree,
@@ -31,7 +31,6 @@ __all__ = [
     "Tracker",
     "Trainer",
     "TrainingStep",
-    "Update",
     "Validation",
     "Validator",
     "Value",

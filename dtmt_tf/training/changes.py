@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf.errors import UserError, hint
-from dtmt_tf.settings import listed
+from dtmt_tf.settings import as_lines
 
 NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
 STATE = "training.optimizer"
@@ -79,7 +79,7 @@ def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
     if late:
         raise UserError(
             f"{folder} holds a run that has ended, and makes no update more under\n  "
-            + "\n  ".join(listed(late))
+            + "\n  ".join(as_lines(late))
             + "\nLeave them out; or train on with a larger training.max_steps and, if it ended "
             "before its last update, training.patience=0. " + NEW_RUN
         )

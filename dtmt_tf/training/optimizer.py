@@ -136,16 +136,19 @@ class ReducedAdadelta(Reduced, keras.optimizers.Adadelta):
         )
 
 
+OPTIMIZERS = {"adam": ReducedAdam, "adadelta": ReducedAdadelta}
+
+
 def make_optimizer(training: TrainingConfig) -> Any:
     """Returns the optimiser that `training.optimizer` names."""
-    return {"adam": ReducedAdam, "adadelta": ReducedAdadelta}[training.optimizer](training)
+    return OPTIMIZERS[training.optimizer](training)
 
 
 def unread(training: TrainingConfig, names: Collection[str]) -> dict[str, str]:
     """Returns those settings that change nothing beside the others, each with the reason."""
     of_others = {name for each in SCHEDULES.values() for name in each.reads}
     of_others -= {*SCHEDULES[training.schedule].reads}
-    kinds = {"adam", "adadelta"} - {training.optimizer}
+    kinds = OPTIMIZERS.keys() - {training.optimizer}
     why = f"schedule {training.schedule} and optimizer {training.optimizer} do not read it"
     found = {n: why for n in names if n in of_others or n.partition("_")[0] in kinds}
     if "average_count" in names and training.average == "none":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from tensorboard.plugins.hparams import api as hparams
 
@@ -68,6 +68,8 @@ class Summaries:
         model: The model that is trained, built.
         settings: What TensorBoard's tab of hyperparameters shows, by name.
         name: What it calls the run there, in all its sessions.
+
+    Attributes:
         trackers: What else is told the numbers; one that fails is left out from then on.
     """
 
@@ -77,13 +79,12 @@ class Summaries:
         model: TranslationModel,
         settings: Mapping[str, Value] | None = None,
         name: str = "run",
-        trackers: Sequence[Tracker] = (),
     ) -> None:
         self.folder = folder
         self.name = name
         self.failed = False  # whether the files could not be written
         self.settings = dict(settings or {})
-        self.trackers = list(trackers)
+        self.trackers: list[Tracker] = []
         order = {id(weight): k for k, weight in enumerate(model.trainable_variables)}
         self.depths = {
             name: [order[id(weight)] for weight in weights]
@@ -218,12 +219,12 @@ def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -
     axes.set_yticks(np.arange(len(target) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="0.85", linewidth=0.5)
     axes.tick_params(which="minor", length=0)
-    buffer = io.BytesIO()
+    canvas = FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as boxes
         figure.tight_layout()
-        figure.savefig(buffer, format="png")
-    return tf.io.decode_png(buffer.getvalue(), channels=4).numpy()
+        canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,7 @@ from dtmt_tf.data.batch import Batch, BatchPlan
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
-from dtmt_tf.settings import differences, listed
+from dtmt_tf.settings import as_lines, differences
 from dtmt_tf.terminal import OF_A_LOG, bar_columns
 from dtmt_tf.training.changes import ENDS, check_names, moves_scores, refuse_fixed, refuse_late
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
@@ -131,7 +131,7 @@ class Trainer:
         if refused:
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
-                + "\n  ".join(listed(refused))
+                + "\n  ".join(as_lines(refused))
                 + "".join(
                     f"\nThe {text} text has changed."
                     for text, name in (("training", "corpus"), ("validation", "validation"))
@@ -146,7 +146,7 @@ class Trainer:
         before = replace(self.training, **{name: saved["training"][name] for name in ENDS})
         if ended and finished(before, self.step, self._scored):
             refuse_late(changes, self.checkpoints.folder)
-        for row in listed(changes):
+        for row in as_lines(changes):
             logger.warning("Going on with a change: %s", row)
         if moved and self._scored and not ended:
             logger.warning(

@@ -173,10 +173,7 @@ class Exporting:
         from dtmt_tf.runs import endpoints
 
         run = self.run
-        record, samples = (
-            json.loads((run.work / name).read_text("utf-8"))
-            for name in ("experiment.json", "samples.json")
-        )
+        record, samples = run.record(), run.read("samples.json")
         start = time.perf_counter()
         version = release(
             endpoints(run, self.model),

@@ -95,10 +95,10 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     splits = dict.fromkeys([*["validation"] * validated, *parts])
     for split in splits:
         evaluate(run, split)
-    found = json.loads((run.work / "scores.json").read_text("utf-8"))
+    found = run.read("scores.json")
     scores = {split: found[split] for split in splits}
     began = members[0].work / "experiment.json"  # an ensemble's names what scored it
-    settled = json.loads(began.read_text("utf-8"))
+    settled = members[0].record()
     if "machine" not in settled:
         raise UserError(
             f"{began} is of an earlier version and names no machine. The "
@@ -113,7 +113,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = trained[0].history if validated and not run.members else []
     validations = [each for each in validations if "bleu" in each]
-    history = {
+    left_out = {
         "checkpoint_steps",
         "training",
         "parameters",
@@ -149,7 +149,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         "averaged_updates": scores[parts[0]]["checkpoint_steps"],
         "part": parts[0],
         "scores": {
-            split: {name: value for name, value in values.items() if name not in history}
+            split: {name: value for name, value in values.items() if name not in left_out}
             for split, values in scores.items()
         },
         "curve": {each["step"]: round(each["bleu"], 2) for each in validations},

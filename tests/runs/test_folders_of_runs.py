@@ -263,7 +263,7 @@ def test_members_of_an_ensemble_are_known_by_their_places(run, tmp_path, monkeyp
     monkeypatch.setattr(Run, "samples", lambda self: [])
     with run.claimed():
         run.write_settings()
-    assert run.read("experiment.json")["members"] == ["a", "../elsewhere/a"]
+    assert run.record()["members"] == ["a", "../elsewhere/a"]
     monkeypatch.chdir(tmp_path / "elsewhere")
     opened = Run.open(run.folder, None, tmp_path)
     assert [member.folder.resolve() for member in opened.members] == [

@@ -84,7 +84,7 @@ def test_a_damaged_record_of_settings_does_not_change_how_many_there_are(run_of,
     assert again.vocabulary.fingerprint == first.vocabulary.fingerprint
     assert again.settings() == first.settings()
     again.write_settings()
-    assert again.read("experiment.json").get("init_from") == first.beginning()
+    assert again.record().get("init_from") == first.beginning()
 
 
 def test_a_size_that_the_user_set_is_refused_with_the_most_that_there_are(run_of):
