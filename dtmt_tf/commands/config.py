@@ -13,6 +13,7 @@ from typing import Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.experiment import KINDS, SECTIONS, to_dict
 from dtmt_tf.settings import Section, about, as_lines, as_override, differences
 from dtmt_tf.settings_file import read_settings_file
 
@@ -58,8 +59,6 @@ def settings_of(place: Path) -> dict[str, Any]:
     Raises:
         UserError: If there is neither.
     """
-    from dtmt_tf.experiment import SECTIONS, to_dict
-
     file = read_settings_file(place, SECTIONS)
     named = argparse.Namespace(task=None, model=None, set=[], config=file)
     return to_dict(common.experiment(named)[0])
@@ -73,7 +72,6 @@ def _names(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
 
 def table() -> str:
     """Returns SETTINGS.md."""
-    from dtmt_tf.experiment import KINDS
     from dtmt_tf.models import MODELS
 
     presets: dict[type[Section], list[str]] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically, write_json
 
 if TYPE_CHECKING:
     from dtmt_tf.evaluation.contrast_sets import Contrast
@@ -99,7 +100,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     _check(args)
 
     from dtmt_tf.evaluation import contrast
-    from dtmt_tf.files import write_atomically, write_json
 
     contrasts = [each for path in args.sets for each in read_set(path, args.text)]
     if not contrasts:

@@ -12,6 +12,7 @@ from dtmt_tf import caller, startup
 from dtmt_tf.commands import common, lines, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
 
 if TYPE_CHECKING:
     from dtmt_tf.config import DataConfig
@@ -73,7 +74,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.data.inspection import inspect
     from dtmt_tf.data.own_files import named_files
     from dtmt_tf.evaluation import data_page
-    from dtmt_tf.files import write_atomically
     from dtmt_tf.tasks import TASKS
 
     experiment, _ = (own_text if is_own else common).experiment(args)

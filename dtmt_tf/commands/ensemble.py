@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dtmt_tf import startup
 from dtmt_tf.commands import common
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.errors import UserError
 
 NAME = "ensemble"
 
@@ -35,7 +36,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     startup.start_tensorflow()
 
-    from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, unite
 
     named = args.runs

@@ -14,6 +14,7 @@ from typing import Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically, write_json
 
 NO_TEST_SETS = ("train", "validation")
 
@@ -107,8 +108,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
             raise UserError(f"--{option} names a run; --references and --hypotheses score files.")
     startup.start_tensorflow()
 
-    from dtmt_tf.files import write_json
-
     records = _files(args) if of_files else _splits(args)
     if args.json:
         write_json(args.json, records)
@@ -186,7 +185,6 @@ def _write_page(
 ) -> None:
     """Writes the page about compared systems; tells its name."""
     from dtmt_tf.evaluation import comparison_page
-    from dtmt_tf.files import write_atomically
 
     shared = os.path.commonpath([Path(name).absolute().parent for name in systems])
     short = [os.path.relpath(name, shared) for name in systems]

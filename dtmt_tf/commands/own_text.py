@@ -21,6 +21,7 @@ from dtmt_tf.experiment import (
     resolve,
     turned,
 )
+from dtmt_tf.machine import multiplies_bfloat16
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.settings_file import MODEL_NAME
 from dtmt_tf.sizing import SIZED, Sized, preset, size
@@ -188,7 +189,6 @@ def _sized(
 ) -> _Sizes:
     """Returns sizes for the text as it is."""
     from dtmt_tf.data.text_facts import text_facts
-    from dtmt_tf.machine import multiplies_bfloat16
 
     places = common.places(args)
     replicas = startup.replicas(args.devices, startup.is_multiworker(args.strategy))

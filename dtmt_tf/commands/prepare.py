@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines, own_text
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_atomically
 
 if TYPE_CHECKING:
     from dtmt_tf.config import DataConfig
@@ -99,8 +100,6 @@ def check_text(folder: Path, data: DataConfig, data_dir: Path | None) -> None:
 
 def write_text(corpus: Corpus, folder: Path) -> None:
     """Writes source and target of each split, a line each, as files in a folder."""
-    from dtmt_tf.files import write_atomically
-
     for split in corpus.sizes:
         for side, name in enumerate(SIDES):
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import write_json
 
 if TYPE_CHECKING:
     from dtmt_tf.models import TranslationModel
@@ -79,7 +80,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     from dtmt_tf.evaluation import probing
     from dtmt_tf.evaluation.probing_tasks import read_task
-    from dtmt_tf.files import write_json
 
     tasks = {}
     for path in args.tasks:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import size_and_hash, write_atomically
+from dtmt_tf.settings import as_override, is_built_in
 
 if TYPE_CHECKING:
     from dtmt_tf.data.corpus import Corpus
@@ -71,7 +73,6 @@ def write_report(run: Run, output: Path | None = None, drawn: Sequence[Any] = ()
         UserError: If the run has made no update, or another process has it.
     """
     from dtmt_tf.evaluation import run_report
-    from dtmt_tf.files import write_atomically
 
     facts = run_facts(run, drawn)
     page = run_report.page(facts).encode()
@@ -94,7 +95,6 @@ def run_facts(run: Run, drawn: Sequence[Any] = ()) -> RunFacts:
     from dtmt_tf.data.check import format_findings
     from dtmt_tf.data.filtered import format_dropped
     from dtmt_tf.evaluation.run_report import RunFacts
-    from dtmt_tf.settings import as_override, is_built_in
 
     experiment, record, corpus = run.experiment, run.record(), _corpus(run)
     trained = [member.newest() for member in run.members or [run]]
@@ -178,7 +178,6 @@ def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFact
     """What was translated of a split; without the lines if they are no longer there."""
     from dtmt_tf.evaluation import choose_tokenizer
     from dtmt_tf.evaluation.run_report import SplitFacts
-    from dtmt_tf.files import size_and_hash
     from dtmt_tf.runs import translations_file, translations_of
     from dtmt_tf.runs.noted_texts import warn_of_others
 

@@ -15,6 +15,8 @@ from dtmt_tf import caller, startup
 from dtmt_tf.commands import common, own_text, report
 from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import presets, show
 
 if TYPE_CHECKING:
     from dtmt_tf.experiment import Experiment
@@ -31,7 +33,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if args.plan_for and args.plan is None:
         parser.error("--plan-for goes with --plan")
 
-    from dtmt_tf.experiment import presets, show
     from dtmt_tf.tasks import TASKS
 
     if args.list_tasks:
@@ -197,7 +198,6 @@ def _train(
     args: argparse.Namespace, experiment: Experiment, origins: dict[str, str], multiworker: bool
 ) -> int:
     """Trains, or goes on, then scores and exports; returns the exit code."""
-    from dtmt_tf.errors import UserError
     from dtmt_tf.runs import Run, Session
     from dtmt_tf.runs.session import GONE
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dtmt_tf import startup
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.errors import UserError
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +25,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     folder = parser.parse_args(arguments).folder
     startup.start_tensorflow()  # without its lines; what is exported imports it
 
-    from dtmt_tf.errors import UserError
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
     from dtmt_tf.translator.places import MODEL, latest_version, live_versions
 

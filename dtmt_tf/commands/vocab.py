@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.config import UNK_ID
 from dtmt_tf.data.lines import LINES_READ
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import write_atomically, write_json
 from dtmt_tf.terminal import columns
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
     _check(args)
     startup.start_tensorflow()
 
-    from dtmt_tf.files import write_json
-
     found = {}
     sides, texts = _sides(args)
     for name, subwords, text in sides:
@@ -103,7 +102,6 @@ def facts(
         sentences: Lines to show the pieces of.
         top: How many of the most and of the least frequent pieces to name.
     """
-    from dtmt_tf.config import UNK_ID
     from dtmt_tf.text import inspection
 
     names = inspection.names(subwords)
