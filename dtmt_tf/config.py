@@ -191,9 +191,9 @@ class TrainingConfig(Section):
         0.0, "share of tokens, of source and translation so far, not read"
     )
     embedding_dropout_rate: float = _rate(0.3, "share of embeddings left out in training")
-    output_dropout_rate: float = _rate(0.3, "the same, of the layer before prediction")
+    output_dropout_rate: float = _rate(0.3, "share of the layer before prediction left out")
     candidate_dropout_rate: float = _rate(
-        0.1, "the same, of cells' candidates; in Transformers of each part's result"
+        0.1, "share of cell candidates left out; Transformers: of sub-layer results"
     )
     subword_dropout_rate: float = _rate(
         0.0, "share of merges left out when a training sentence is cut up"
@@ -230,10 +230,10 @@ class TrainingConfig(Section):
     warmup_updates: int = setting(
         400, "updates until the rate is highest, of inverse_sqrt and peak", at_least=1
     )
-    decay_start_updates: int = setting(25_000, "of peak: updates until the rate falls", at_least=0)
-    decay_end_updates: int = setting(150_000, "of peak: updates until it falls no more", at_least=1)
+    decay_start_updates: int = setting(25_000, "schedule peak: updates before decay", at_least=0)
+    decay_end_updates: int = setting(150_000, "schedule peak: updates until decay ends", at_least=1)
     final_learning_rate: float = setting(
-        5e-5, "of peak: the rate after that", above=0, at_most=1000
+        5e-5, "schedule peak: the rate after decay", above=0, at_most=1000
     )
     optimizer: str = setting("adam", "what makes the updates", choices=("adam", "adadelta"))
     adam_beta_1: float = _rate(0.9, "decay of the gradient's moving average")
@@ -243,7 +243,7 @@ class TrainingConfig(Section):
     )
     adam_epsilon_corrected: bool = setting(False, "epsilon is added to the corrected root instead")
     adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
-    adadelta_epsilon: float = setting(1e-6, "added to what roots are taken of", above=0, at_most=1)
+    adadelta_epsilon: float = setting(1e-6, "added under both square roots", above=0, at_most=1)
     clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
     clip_patience: int = setting(
         0, "above 0: clip_norm halves after so many validations without a gain", at_least=0
@@ -324,7 +324,7 @@ class DecodingConfig(Section):
     length_penalty: float = setting(0.6, "alpha of ((c+L) / (c+1))^alpha", at_least=0, at_most=10)
     length_offset: float = setting(5.0, "c; 0 with alpha 1: mean score", at_least=0, at_most=1000)
     extra_length: int = setting(
-        50, "most sub-words that a translation has more than its source", at_least=0, at_most=10_000
+        50, "sub-words by which a translation may exceed its source", at_least=0, at_most=10_000
     )
     min_length: int = setting(0, "fewest sub-words of a translation", at_least=0, at_most=1000)
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)

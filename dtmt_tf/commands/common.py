@@ -29,8 +29,8 @@ DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
 OF_MODELS = "train/*", "saved_model.pb", "*/saved_model.pb"  # one of them is in a model's folder
 OF_TASK = "a preset of dtmt train --list-models (default: the task's)"
-OF_PRESET = "a preset, whose run is meant if --name is not given (default: the task's)"
-OF_MODEL = "that of the preset"
+OF_PRESET = "a preset; it also names the run, unless --name does (default: the task's)"
+OF_MODEL = "the preset's name"
 OF_OWN_TEXT = f"{OF_MODEL}; with --train, the languages, such as en-de"
 
 
@@ -120,7 +120,7 @@ def add_run(parser: Parser) -> None:
         nargs="?",
         type=Path,
         metavar="RUN",
-        help="a run's folder, or its name where no other task has it (default: that of --task and "
+        help="a run's folder, or its name if only one task has it (default: the run of --task and "
         "--name)",
     )
 
@@ -163,9 +163,9 @@ def add_config(group: argparse._ActionsContainer) -> None:
         action=Once,
         type=lambda text: read_settings_file(Path(text), SECTIONS),
         metavar="FILE|RUN",
-        help="a YAML file with a task, a model or any settings, such as dtmt train --show-config "
-        "prints, or a run's folder, for all of its own; --set overrides it, and --task and --model "
-        "those of a YAML file",
+        help="a YAML file like the one dtmt train --show-config prints, with any of its settings, "
+        "or a run's folder, to copy all settings; --set overrides both, --task and --model only a "
+        "YAML file",
     )
 
 

@@ -71,8 +71,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--by",
         choices=("distance", "position"),
         default="distance",
-        help="words between those that should agree, where the set knows them, or number of the "
-        "first word that differs (default: %(default)s)",
+        help="distance: words between the two that should agree, if the set has it; position: "
+        "number of the first word that differs (default: %(default)s)",
     )
     group.add_argument(
         "--bin-width",

@@ -36,10 +36,10 @@ def command(arguments: Sequence[str] | None = None) -> int:
     """Reads, counts, writes."""
     parser = Parser(
         "dtmt data",
-        "Write a page about a task's corpus, or about your own text: sizes, what the data check "
-        "found, histograms of lengths and of their ratio, what each filter of data.filters would "
-        "drop, with examples, how many words cover the text, what of the other splits the training "
-        "text has not, and samples.",
+        "Write a page about a task's corpus, or about your own text: sizes, findings of the data "
+        "check, histograms of lengths and of their ratio, what each filter of data.filters would "
+        "drop, with examples, how many words cover the text, how much of the other splits is new "
+        "to training, and samples.",
         "dtmt data report --task multi30k_ende",
         "dtmt data report --train a.en a.de --from en --to de -o a.html",
     )
@@ -94,8 +94,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     }
     if found.step > 1:
         facts["words and characters"] = (
-            f"counted in one of {found.step:,} training pairs, drawn evenly: there are more than "
-            "this page says, and fewer missing; lengths and filters are of all pairs"
+            f"counted in one of {found.step:,} training pairs, drawn evenly. The corpus has more "
+            "of them, and fewer are missing, than shown; lengths and filters are of all pairs"
         )
     page = data_page.page(page_facts(title, facts, findings, found, data))
     write_atomically(args.output, page.encode())

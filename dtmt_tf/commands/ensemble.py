@@ -17,9 +17,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         "dtmt ensemble",
         "Make a run of trained runs that predicts each word by the mean of their probabilities. "
-        "They share their sub-words: the same data.*, other seeds or models. "
-        "Evaluate, export and serve it by its name; it reads its members' folders, whose places it "
-        "keeps as seen from its own.",
+        "All need the same sub-words (data.*); seeds and models may differ. "
+        "Evaluate, export and serve it by its name. It keeps relative paths to its members' "
+        "folders and reads them there.",
         "dtmt train --task multi30k_ende --name a --set training.seed=1",
         "dtmt train --task multi30k_ende --name b --set training.seed=2",
         "dtmt ensemble --task multi30k_ende a b",

@@ -24,8 +24,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = common.run_parser(
         "dtmt evaluate",
         "Score a run on a split of its corpus by BLEU, chrF2 and TER, with sacreBLEU's signatures "
-        "and bootstrap intervals; or score files of translations against references, several of "
-        "them by paired bootstrap. Of several test sets the mean is told, too.",
+        "and bootstrap intervals; or score files of translations against references, several files "
+        "by paired bootstrap. With several test sets, also print the mean.",
         "dtmt evaluate --task multi30k_ende --split validation",
         "dtmt evaluate saved_models/custom/mine --split validation test",
         "dtmt evaluate --references ref.de --hypotheses base.de new.de",
@@ -50,8 +50,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--comet",
         metavar="MODEL",
-        help="of a run or of one file with its --sources, also COMET by this model, such as "
-        "Unbabel/wmt22-comet-da, or the path of a checkpoint; needs pip install unbabel-comet",
+        help="also score a run, or one file with --sources, by this COMET model, such as "
+        "Unbabel/wmt22-comet-da, or a checkpoint's path; needs pip install unbabel-comet",
     )
     group = parser.add_argument_group("files instead of a run")
     group.add_argument(
@@ -90,8 +90,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
     common.add_set(
         parser,
-        "change decoding.*, evaluation.*, training.average* or data.extra_tests; translations and "
-        "scores of the split are then kept as these settings give them",
+        "change decoding.*, evaluation.*, training.average* or data.extra_tests; the saved "
+        "translations and scores of the split then come from these settings",
     )
     args = parser.parse_args(arguments)
     of_files = bool(args.hypotheses or args.references)
@@ -216,8 +216,8 @@ def _splits(args: argparse.Namespace) -> Any:
         raise UserError(f"--split {folders[0]}: a run's folder comes before --split.")
     if ours := [text for text in args.set if text.startswith("export.")]:
         raise UserError(
-            f"--set {ours[0]} changes what is exported; a run is scored by its checkpoint. Export "
-            "it so, and score its translations: dtmt translate --model, then dtmt evaluate "
+            f"--set {ours[0]} changes what is exported; a run is scored by its checkpoint. To "
+            "score the export: dtmt export, dtmt translate --model, then dtmt evaluate "
             "--hypotheses."
         )
     run = common.open_run(args, args.set)

@@ -36,7 +36,7 @@ def add_own_text(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "your own text",
         "--train, --from and --to are enough: they imply --task custom, and the settings are sized "
-        "from the text. Each can be set; --show-config says what it is and why.",
+        "from the text. --set changes any of them; --show-config prints each with its reason.",
     )
     what = {
         "train": "sentences and their translations, line by line; plain, .gz or .xz; give it again "
@@ -212,10 +212,10 @@ def _names_model(args: argparse.Namespace) -> bool:
 def _of_other(
     args: argparse.Namespace, plain: Experiment, origins: Mapping[str, str]
 ) -> dict[str, Sized]:
-    """Returns what the weights and sub-words of the run to begin with need, if one is named.
+    """Returns the settings that `--init-from` dictates, so that weights and sub-words fit.
 
-    The preset; where that run has its settings changed, these, unless another preset is asked for;
-    how many sub-words there are; how text is cut, where that differs from what is not sized.
+    They are the preset, the number of sub-words, and how text is cut, where that differs from the
+    unsized settings. Unless a preset is named, also the other run's changed model settings.
     """
     from dtmt_tf.models import MODELS
     from dtmt_tf.training.changes import CUTTING, SIZES

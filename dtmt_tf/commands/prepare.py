@@ -25,9 +25,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser = common.run_parser(
         "dtmt prepare",
         "Check a task's corpus, build its sub-words, write its training pairs as the records that "
-        "training streams, and print statistics. dtmt train does this itself; here it is alone. "
-        "What is complete is kept: the same command goes on however it was ended, and makes "
-        "records anew whose damaged files were removed.",
+        "training streams, and print statistics. dtmt train does the same before it trains. After "
+        "a stop the same command resumes; it also makes records again whose damaged files you "
+        "removed.",
         "dtmt prepare --task multi30k_ende",
         "dtmt prepare --task wmt14_ende \\",
         "    --beam-options runner=FlinkRunner flink_master=host:8081",

@@ -222,7 +222,7 @@ class Recipe:
         return self.file(f"text/{split}.source"), self.file(f"text/{split}.target")
 
     def _data(self, args: argparse.Namespace) -> tuple[DataConfig, str]:
-        """Returns the settings of data, and where that of what is held out comes from."""
+        """Returns the settings of data, and the origin of `data.held_out`."""
         experiment, origins = (own_text.unsized if self._is_own else common.experiment)(args)
         return experiment.data, origins["data.held_out"]
 

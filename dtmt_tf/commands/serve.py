@@ -153,9 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = common.run_parser(
         "dtmt serve",
         "Serve exported models on this machine with the REST and gRPC protocols of TensorFlow "
-        "Serving, for development: no Docker is needed, and no second program. It is no "
-        "replacement for the server itself, which SERVING.md starts: it is Python, and slower "
-        "under load.",
+        "Serving, for development: without Docker or a second program. In production use "
+        "TensorFlow Serving itself, see SERVING.md: this server is Python, and slower under load.",
         "dtmt serve saved_models/multi30k_ende/dtmt_tied",
         "dtmt serve ende=runs/a deen=runs/b",
         "dtmt serve --models-config > models.config",
@@ -165,8 +164,8 @@ def _parser() -> argparse.ArgumentParser:
         "runs",
         nargs="*",
         metavar="[NAME=]RUN",
-        help="a run's folder, or its name where no other task has it, and what clients call it "
-        f"(default: that of --task and --name; called {ALONE}, or TASK-NAME if there are several)",
+        help="a run's folder, or its name if only one task has it; NAME is for clients (default: "
+        f"the run of --task and --name; NAME: {ALONE}, or TASK-NAME if there are several)",
     )
     parser.add_argument(
         "--models-config",

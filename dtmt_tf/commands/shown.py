@@ -25,7 +25,7 @@ def as_row(
     scores: bool = False,
     tag: str = "",
 ) -> str:
-    """Returns an answer as columns divided by tabs, of which a text that has company keeps none.
+    """Returns columns between tabs; with two or more, tabs within texts become blanks.
 
     Args:
         answer: A translation: its text, or the best texts; its alignment. A score: the log

@@ -48,9 +48,9 @@ class Stage:
 class Stages:
     """Stages whose last one makes the run in a folder.
 
-    A file in the folder notes the commands, which of them are done, and hashes of the files that
-    these read. What is noted as done is not run again, unless what it made is gone, and may not
-    change, nor may its files. What is to come may.
+    A file in the folder notes the commands, which of them are done, and hashes of the files they
+    read. A stage that is done runs again only if its result is gone. Its command and its files may
+    not change; those of later stages may.
 
     Args:
         stages: The stages in order.
@@ -130,15 +130,14 @@ class Stages:
                 raise UserError(
                     f"{self.folder} was begun by another command. Its stage {number} was\n"
                     f"  dtmt {was}\nand would be\n  {f'dtmt {would_be}' if would_be else 'none'}\n"
-                    f"Choose another --name, or remove {self.record}: then all stages are run "
-                    "again, each with what there is."
+                    f"Choose another --name, or remove {self.record}: then all stages run again "
+                    "and reuse what they find."
                 )
         for number in range(len(done)):
             for name in self._changed(number):
                 raise UserError(
-                    f"{name} is no longer what it was when this command read it. "
-                    f"{self._head(number)}, is done. Choose another --name, or bring back {name} "
-                    "as it was."
+                    f"{name} is no longer what it was when this command read it in "
+                    f"{self._head(number)}. Choose another --name, or restore {name}."
                 )
         to_come = [{"words": [*stage.words], "done": False, "files": {}} for stage in self.stages]
         self._noted = [*done, *to_come[len(done) :]]

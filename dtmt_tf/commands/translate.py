@@ -209,22 +209,22 @@ def _parser() -> Parser:
         "--score",
         type=Path,
         metavar="FILE",
-        help="do not translate: write the log probability of each line of FILE as a translation, "
-        "a tab, and how many sub-words that is of",
+        help="do not translate: FILE has the translations; write the log probability of each, a "
+        "tab, and its number of sub-words",
     )
     held = parser.add_argument_group("what translations are held to")
     held.add_argument(
         "--glossary",
         type=Path,
         metavar="FILE",
-        help="lines of a source term, a tab and a target term: where a line holds the one, its "
-        "translation holds the other; the other lines are translated as without",
+        help="lines of a source term, a tab and a target term; where a line has a source term, its "
+        "translation has the target term; other lines are translated as usual",
     )
     held.add_argument(
         "--vocabulary",
         type=Path,
         metavar="FILE",
-        help="words that translations are made of: no sub-words but theirs are written",
+        help="words that translations may use: only their sub-words are written",
     )
     drawn = parser.add_argument_group("samples instead of the best translations")
     drawn.add_argument(

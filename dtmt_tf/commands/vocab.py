@@ -31,11 +31,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, counts, prints."""
     parser = Parser(
         "dtmt vocab",
-        "Tell what a run's sub-words are, or those of a file of SentencePiece: their kinds, the "
-        "most and the least frequent, how much of a text they cover, what is unknown to them, and "
-        f"how a sentence is cut. Of a run, its first {LINES_READ:,} training pairs are the text, "
-        "if they are at hand, unless --text names another. With --dictionary, also write how the "
-        "words of the text translate.",
+        "Describe the sub-words of a run, or of a SentencePiece file: their kinds, the most and "
+        "the least frequent, how much of a text they cover, what they do not know, and how a "
+        f"sentence is cut. The text is --text, or else the run's first {LINES_READ:,} training "
+        "pairs if they are found. With --dictionary, also write how the words of the text "
+        "translate.",
         "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
         'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
         "dtmt vocab RUN/train/source.spm --text new.en",
@@ -52,8 +52,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="count in this text; of a run whose sides have sub-words of their own, a file "
-        "for each, source first; plain, .gz or .xz",
+        help="count in this text; if each side has its own sub-words, name two files, source "
+        "first; plain, .gz or .xz",
     )
     parser.add_argument(
         "--sentence", action="append", default=[], metavar="TEXT", help="show how it is cut"

@@ -11,8 +11,8 @@ from dtmt_tf.data.shards import Ids, as_ids
 MOST_LINKS = 20_000_000  # pairs of words read at most; they take some seconds and 1.5 GB
 MOST_OF_A_PAIR = 100_000  # longer pairs of sentences are left out
 ITERATIONS = 4
-# Times that a translation should be expected, as what is rarer is chance: of a list for a word; and
-# of a dictionary for words that are rare themselves, which EXPERIMENTS.md tried.
+# Least expected count of a translation, as rarer ones are chance: for a list; and for a dictionary,
+# whose words may be rare themselves, see EXPERIMENTS.md.
 LEAST, LEAST_OF_A_WORD = 1.0, 0.5
 
 

@@ -58,12 +58,12 @@ def beam_search(
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken; the best K that
     do not end stay alive; those that end join the finished list, whose best K are kept. A sentence
-    is done when it has a finished hypothesis and the worst one wanted beats what the best one alive
-    can still reach, `log p / lp(max length)` (or `lp` of `lookahead` more tokens, if that is less:
-    at the maximum length no token costs anything, and the search ends late), or at its maximum
-    length. It leaves the batch then: its result does not depend on its neighbours, and they do not
-    wait for it. If nothing finished, the hypotheses alive are returned. K = 1 is greedy: the best
-    token at each step, until that is <eos>.
+    is done at its maximum length, or when its worst wanted finished hypothesis beats the bound of
+    the best one alive: `log p / lp(L)`, where L is the maximum length, or `lookahead` more tokens
+    if that is less. (Bounded by the maximum length alone, the search would end late.) The sentence
+    then leaves the batch: its result does not depend on its neighbours, and they do not wait for
+    it. If nothing finished, the hypotheses alive are returned. K = 1 is greedy: the best token at
+    each step, until <eos>.
 
     With `prune` a hypothesis dies if its log probability is so much below that of its sentence's
     best one alive (Freitag and Al-Onaizan, 2017, arXiv:1702.01806); the step is made for those

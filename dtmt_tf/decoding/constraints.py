@@ -27,9 +27,9 @@ def constrained(
 ) -> tuple[Step, tuple[Any, Any], Choose]:
     """Makes `beam_search` find hypotheses that hold all of a sentence's phrases.
 
-    They are not over before they do. At each step a hypothesis with most tokens of the phrases
-    goes on with the next one, so C steps suffice if that is how many tokens the phrases have; the
-    maximum length should leave room for them, and the beam should have more than C places.
+    None ends before it holds them all. At each step a hypothesis with most tokens of the phrases
+    goes on with the next token, so phrases of C tokens need C steps. The maximum length should
+    leave room for C tokens, and the beam should have more than C places.
 
     Args:
         step: See `beam_search`.

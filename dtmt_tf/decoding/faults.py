@@ -15,7 +15,7 @@ def is_repetition(text: str) -> bool:
 
 
 def repeats_itself(text: str) -> bool:
-    """Whether somewhere in a text up to six words stand four times in a row, or two letters do."""
+    """Whether one to six words, or 2 to 12 letters, stand four times in a row in a text."""
     return PART.search(text) is not None
 
 

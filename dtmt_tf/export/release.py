@@ -64,8 +64,8 @@ def release(
         older: Whether an older version than the newest may be the same.
 
     Returns:
-        The version's folder. Unless forced, it is the newest one there was if that is the same: of
-        the same weights, settings, dictionary and program, its files whole.
+        The version's folder. Unless forced, an earlier version is returned if it is whole and has
+        the same weights, settings, dictionary and program.
 
     Raises:
         UserError: If the result could not be served; or if it fails the canary, and then it lies

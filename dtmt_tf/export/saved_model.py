@@ -70,10 +70,10 @@ def export_saved_model(
 
 @contextlib.contextmanager
 def _taken_as_they_are() -> Iterator[None]:
-    """Within this block calls are written that tell whoever loads them to leave graphs as they are.
+    """Within this block functions are saved so that TensorFlow does not optimise their graphs.
 
-    TensorFlow's graph optimiser made nothing faster here, and the first `align` takes 7 seconds
-    with it, 2 without.
+    The optimiser made nothing faster here, and the first `align` takes 7 seconds with it, 2
+    without.
     """
     before = tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -1,8 +1,8 @@
 """The parts of a search as functions of their own, for searches that run in the caller's process.
 
-A search in the graph is fixed once it is exported. With what it is made of, `dtmt_tf.translator`
-samples, and searches under constraints, over any exported model. No server offers these functions:
-they are no signatures, and have no limits.
+An exported search can not change. From these parts `dtmt_tf.translator` builds other searches over
+any exported model: sampling, and search under constraints. No server offers these functions: they
+are no signatures, and have no limits.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class DeepRNNConfig(ModelConfig):
     embedding_dim: int = setting(512, "width of embeddings", at_least=1, at_most=65_536)
     units: int = setting(1024, "width of a state", at_least=1, at_most=65_536)
     encoder_depth: int = _depth(1, "levels of both directions, which alternate")
-    encoder_above: int = _depth(0, "levels above them, left to right, 2 * units wide", 0)
+    encoder_above: int = _depth(0, "further levels, left to right, 2 * units wide", 0)
     encoder_transition: int = _depth(1, "GRU blocks of each level of the encoder")
     decoder_depth: int = _depth(1, "levels of the decoder, the base included")
     decoder_transition: int = _depth(2, "GRU blocks of the base level; one is before its attention")

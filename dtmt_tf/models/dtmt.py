@@ -51,11 +51,11 @@ class DTMTConfig(ModelConfig):
     )
     update_offset: float = setting(0.0, "first offsets of update gates, and of a LAU's input gate")
     transition_offset: float = setting(
-        0.0, "added to it in T-GRUs; below 0 they change little at first"
+        0.0, "added to update_offset in T-GRUs; below 0: little change at first"
     )
-    transition_offset_step: float = setting(0.0, "added once more for each T-GRU before")
+    transition_offset_step: float = setting(0.0, "further offset for each T-GRU before")
     transition_scale: float = setting(
-        0.0, "above 0: a learnt factor of a T-GRU's step starts from it", at_least=0, at_most=10
+        0.0, "above 0: start of a learnt factor of each T-GRU's step", at_least=0, at_most=10
     )
     embedding_scale: float = setting(
         1.0, "factor of table row and positional signal", above=0, below=1000

@@ -41,20 +41,20 @@ class RecurrenceTransformerConfig(TransformerConfig):
     recurrence: str = setting(
         "biarn", "attention in one chain, in two, or word by word", choices=sorted(DIRECTIONS)
     )
-    recurrence_layers: int = setting(1, "layers of that encoder", at_least=1, at_most=1000)
+    recurrence_layers: int = setting(1, "layers of the second encoder", at_least=1, at_most=1000)
     recurrence_steps: int = setting(
         8, "steps of arn and biarn; 0: the sentence's length", at_least=0, at_most=10_000
     )
     fusion: str = setting(
         "stack",
-        "how decoder layers read it; columns: beside the other's states",
+        "how decoder layers read the second encoder; columns: beside the first",
         choices=("columns", *sorted(FUSIONS)),
     )
     fusion_layers: str = setting(
-        "top", "which decoder layers do; with columns all", choices=("top", "all")
+        "top", "decoder layers reading the second encoder; columns: all", choices=("top", "all")
     )
     fusion_from_zero: bool = setting(
-        False, "the attention to it adds nothing at first, as beside trained layers"
+        False, "the second encoder adds nothing at first, to suit trained layers"
     )
 
     def __post_init__(self) -> None:

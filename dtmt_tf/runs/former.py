@@ -76,7 +76,7 @@ def forget(run: Run) -> None:
     if not aside.exists():
         return
     if others := _clear(run, aside, run.work):
-        logger.warning("Not of this program, and left: %s", ", ".join(map(str, others)))
+        logger.warning("Kept files of other programs: %s", ", ".join(map(str, others)))
 
 
 def _put_back(run: Run) -> None:

@@ -196,7 +196,7 @@ class Run:
 
     @property
     def description(self) -> str:
-        """What its task says of itself, or, of text of one's own, between which languages it is."""
+        """The task's description; for the user's own text, its languages."""
         if not self.experiment.data.train_source or self.experiment.task != "custom":
             return self.task.description
         return f"Parallel text of the user's own, {'-'.join(self.languages)}"

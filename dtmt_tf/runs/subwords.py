@@ -115,10 +115,10 @@ def _train(run: Run) -> Vocabulary:
 
 
 def _note_sizes(run: Run, found: Vocabulary) -> None:
-    """Has a run's settings say how many sub-words there are where the text has fewer than sized.
+    """Lowers the sized vocabulary settings of a run to the sub-words that the text has.
 
-    These settings make the same sub-words again. Where they are another run's, there are as many as
-    that has.
+    The changed settings make the same sub-words again. With `--init-from` the sizes are those of
+    the other run.
     """
     sizes = dict(zip(SIZES, (found.source.size, found.target.size), strict=True))
     if run.init_from:

@@ -99,8 +99,8 @@ def check_source(run: Run, restart: bool = False) -> None:
         _check_direction(run, source)
         if others := _others(run, source, "model", _shared_settings(run, source)):
             logger.warning(
-                "The model of %s has other settings. Its weights are taken where they fit, though "
-                "this model may compute something else with them. It is the same with --set %s",
+                "The model of %s has other settings. Its weights are taken where they fit, but "
+                "this model may use them otherwise. It is the same with --set %s",
                 source.folder,
                 others,
             )
@@ -240,7 +240,7 @@ def take_weights(model: TranslationModel, source: Run) -> list[str]:
 
 
 def _by_layer(names: Iterable[str], others: Iterable[str]) -> str:
-    """Returns weights by name, all those of a layer that has none of the others by the layer's."""
+    """Lists weights by name; a layer that holds none of `others` becomes a single entry."""
     layers: dict[str, list[str]] = {}
     for name in names:
         above = [name[: k + 1] for k, letter in enumerate(name) if letter == "/"]

@@ -33,7 +33,7 @@ def moves_scores(name: str) -> bool:
 
 
 def check_names(allowed: Sequence[str], *settings: Mapping[str, Any]) -> None:
-    """Raises a UserError if a change is allowed of what is in none of some settings."""
+    """Raises a UserError if `--allow-changes` names a setting that does not exist."""
     known = {
         f"{section}.{name}"
         for each in settings
@@ -78,8 +78,8 @@ def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
     }
     if late:
         raise UserError(
-            f"{folder} holds a run that has ended, and makes no update more under\n  "
+            f"{folder} holds a run that has ended; these changes would have no effect:\n  "
             + "\n  ".join(as_lines(late))
-            + "\nLeave them out; or train on with a larger training.max_steps and, if it ended "
-            "before its last update, training.patience=0. " + NEW_RUN
+            + "\nLeave them out, or train on with a larger training.max_steps. If the run ended "
+            "early, also set training.patience=0. " + NEW_RUN
         )

@@ -135,9 +135,8 @@ class TrainingStep:
     def restore(self, weights: Mapping[str, np.ndarray], state: Sequence[np.ndarray]) -> None:
         """Restores `translating_weights` and `state`.
 
-        Where only one of the two times has moving averages, going on takes those weights that
-        training had, and new averages start from them. The average of a frozen weight is that
-        weight.
+        If only the checkpoint or only this training keeps moving averages, training resumes from
+        the raw weights, and new averages start from them. A frozen weight is its own average.
 
         Raises:
             UserError: If they are of another model.

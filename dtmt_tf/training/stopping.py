@@ -19,7 +19,7 @@ OUT_OF_TIME = 124  # the exit code that `timeout` has
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TOGETHER = 1.0  # seconds within which signals are one
 HALVINGS = "halvings"  # in a history: of the clipping norm, by scores that no longer count
-SAVING = "\nThis update or validation ends, then all is saved. Once more, and it ends at once.\n"
+SAVING = "\nThis update or validation ends, then all is saved. Ctrl-C again stops at once.\n"
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,10 @@ class Limits:
 class Stop:
     """Within this block, notices a signal or the end of the time.
 
-    The first is answered on standard error; a second ends the process at once, unless it comes with
-    the first, as where a system that goes down, or a shell and its terminal, send several. A signal
-    that the process was started to ignore, as `nohup` does with SIGHUP, stays ignored. If standard
-    error can not be written any more, as to a `tee` that heard Ctrl-C too, what goes there is
-    dropped.
+    The first signal is answered on standard error; a second SIGINT or SIGTERM ends the process at
+    once. Signals within a second count as one: a system that shuts down, or a shell and its
+    terminal, send several. SIGHUP stays ignored if the process was started so, as by `nohup`. Once
+    writing to standard error fails, as to a `tee` that Ctrl-C ended, its output is dropped.
 
     Args:
         max_seconds: The time limit, from `begin` on.

@@ -150,8 +150,8 @@ class Trainer:
             logger.warning("Going on with a change: %s", row)
         if moved and self._scored and not ended:
             logger.warning(
-                "Scores of validations before do not compare, and no longer count: new ones "
-                "alone say which checkpoints are kept as the best."
+                "Earlier validation scores do not compare with new ones and no longer count: only "
+                "new ones decide which checkpoints are the best."
             )
             self.history = without_scores(self.training, self.history)
         return self.step
@@ -192,10 +192,10 @@ class Trainer:
         )
 
     def rehearse(self) -> None:
-        """Makes an update of a whole batch of the most positions, and leaves all as it was.
+        """Tries an update of the largest batch, and leaves all as it was.
 
-        BPE-dropout, which lengthens what is stored, is left out of it. Then a fresh state is saved:
-        a disk that is full says so, and there is one to go back to.
+        BPE-dropout, which lengthens texts, is not tried. A new run then saves its first state: a
+        full disk shows now, and training has a state to go back to.
 
         Raises:
             UserError: If memory does not suffice, naming the settings to change.

@@ -29,9 +29,9 @@ def own_shape(options: Namespace) -> tuple[int, int, int]:
 class Products:
     """Products in float32, one after the other, with the threads TensorFlow chooses.
 
-    A large square shape, and the own one of each model that is measured. That is of a recurrent
-    model its first cell's recurrent kernel, sentences of a batch x units x 4 units; of a
-    Transformer its filter, tokens of a batch x width x filter width.
+    A large square shape, and one typical of each measured model: for a recurrent model the first
+    cell's recurrent kernel (sentences of a batch x units x 4 units), for a Transformer the filter
+    (tokens of a batch x width x filter width).
 
     Args:
         options: The command's, and in `measured` those of each configuration.

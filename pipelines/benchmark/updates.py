@@ -72,8 +72,8 @@ class Sample:
 class Updates:
     """Training as pipelines/train.py does it, without validation, checkpoints and summaries.
 
-    A window makes updates on the same batches every time, a `Sample` of the first epoch's. It
-    starts the input pipeline anew, and what it waits for it is part of it.
+    Every window makes updates on the same batches, a `Sample` of the first epoch's. It restarts
+    the input pipeline and includes the time spent waiting for batches.
 
     Args:
         options: The command's.

@@ -89,7 +89,7 @@ def _measure(table: Table, group: Sequence[Record]) -> str:
 def contrast_curves(
     table: Table, group: Sequence[Record]
 ) -> tuple[list[str], dict[str, dict[str, tuple[float, int]]]]:
-    """Returns the bins, and those right (the mean over seeds) and all of each row by bin.
+    """Returns the bins, and by row and bin the right pairs (mean over seeds) and all pairs.
 
     Words of distance and words of position are not added up: results of another measure than the
     first one's are left out.

@@ -46,8 +46,8 @@ class Table:
         contrast: Of a figure: the type of error whose accuracy it shows, see `dtmt contrast`.
         bounds: Of a figure by length: where one interval of source words ends and the next begins.
             Without, it shows sentences longer than 0, 10, 20, ... words.
-        axis: Of a figure: what the labels of the rows are, whose BLEU it shows. Without either, a
-            figure shows BLEU by length of sentences.
+        axis: Of a figure that shows the rows' BLEU: what their labels are. Without `contrast` and
+            `axis`, a figure shows BLEU by length of sentences.
         lists_all: Whether rows without a result are shown, as not run.
         tasks: Those that it can be of, the usual one first, if that is not the paper's alone.
     """

@@ -183,10 +183,10 @@ def _weights(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
-    """Returns what a record has of contrasts whose source is in none of the training pairs.
+    """Returns a record's part on contrasts, less those whose source was trained on.
 
-    `contrast`: those right and all of each type of error, by words; `contrast_measure`: whether
-    words are of distance or position, one for all types; `contrast_sets`: `hashes` of the sets.
+    `contrast`: pairs scored right and all pairs, by type of error and by words;
+    `contrast_measure`: whether words count distance or position; `contrast_sets`: their `hashes`.
 
     Raises:
         UserError: If there is none.

@@ -1,8 +1,8 @@
 """Hao et al. (2019), "Modeling Recurrence for Transformer", NAACL-HLT.
 
-BLEU is the paper's of WMT14 English-German, in Table 3 of both sizes, and there also of WMT17
-Chinese-English. The paper trains what is new on top of a trained Transformer, as `--begin-with
-base` does; without it all of a row is trained from fresh weights. All rows make equal updates.
+BLEU is the paper's on WMT14 English-German; Table 3 has two sizes, and also WMT17 Chinese-English.
+The paper adds its new layers to a trained Transformer, as `--begin-with base` does; without that
+option a row is trained from fresh weights. All rows make equally many updates.
 """
 
 from __future__ import annotations

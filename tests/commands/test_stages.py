@@ -143,7 +143,7 @@ def test_files_that_changed_after_a_stage_read_them_are_refused(workshop, caplog
     gone.unlink()  # what is done needs it no more
     assert of().run() == 0 and "(done)" in of().listed()
     text.write_text("two\n")  # as many lines
-    told = rf"{text} is no longer.*\nStage 1 of 1: make a, is done.* another --name, or bring back"
+    told = rf"{text} is no longer.*\nStage 1 of 1: make a. .* another --name, or restore"
     with pytest.raises(UserError, match=told.replace(r"\n", " ")):
         of().run()
     assert "(done)" not in of().listed()
