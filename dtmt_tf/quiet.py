@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -45,9 +46,12 @@ def let_python_pass() -> None:
 
     It keeps what descriptor 2 is now; what libraries write there is still caught.
     """
-    if sys.stderr is not None:
-        sys.stderr.flush()
-        sys.stderr = os.fdopen(os.dup(2), "w", 1, sys.stderr.encoding, "backslashreplace")
+    if (former := sys.stderr) is not None:
+        former.flush()
+        sys.stderr = os.fdopen(os.dup(2), "w", 1, former.encoding, "backslashreplace")
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.StreamHandler) and handler.stream is former:
+                handler.setStream(sys.stderr)
 
 
 def _buffer() -> IO[bytes]:

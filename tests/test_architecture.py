@@ -64,7 +64,7 @@ ALLOWED = {
         "training",
         "terminal",
     },
-    "server": {"errors", "quiet", "translator"},
+    "server": {"errors", "files", "quiet", "translator"},
     "client": {"errors", "quiet", "refusals", "resumable_lines", "terminal"},
     "commands": {
         *("caller", "config", "experiment", "errors", "files", "startup", "tasks"),

@@ -57,8 +57,9 @@ def test_threads_wait_for_each_other_and_standard_error_is_put_back(capfd):
 
 
 LOGS = """
-import logging, os, threading
+import logging, os, sys, threading
 from dtmt_tf.quiet import let_python_pass, quiet_stderr
+logging.basicConfig(stream=sys.stderr)
 let_python_pass()
 with quiet_stderr():
     os.write(2, b"noise")

@@ -193,7 +193,8 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--cors",
         action="store_true",
-        help="let every web page that is open on this machine ask, as the translation page does",
+        help="let every web page that is open on this machine ask, as the translation page does, "
+        "and by any name of the machine",
     )
     group.add_argument(
         "--batch-sizes",

@@ -101,17 +101,19 @@ class ParallelText(tfds.core.ShardBasedBuilder):
             # all shards take from one iterator, in turn
             pairs = iter(counted(split.read(), split.size, f"preparing {name}"))
             shards[name] = [
-                functools.partial(self._examples, pairs, first)
+                functools.partial(self._examples, pairs, first, split.size)
                 for first in range(0, split.size, PAIRS_PER_SHARD)
             ]
         return shards
 
     def _examples(
-        self, pairs: Iterator[tuple[bytes, bytes]], first: int
+        self, pairs: Iterator[tuple[bytes, bytes]], first: int, size: int
     ) -> Iterator[tuple[int, dict[str, bytes]]]:
         languages = self.builder_config.languages
         for key, pair in enumerate(itertools.islice(pairs, PAIRS_PER_SHARD), first):
             yield key, dict(zip(languages, pair, strict=True))
+        if first + PAIRS_PER_SHARD >= size:
+            next(pairs, None)  # after the last pair what was read is checked
 
 
 class PreparedText:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -71,8 +72,9 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
     catalogue = folder / CATALOGUE
     if catalogue.exists():
         read_catalogue(catalogue.read_bytes(), catalogue)
-    identity = read_manifest(version).get("identity", "")[:8]
-    archive = folder / f"{'-'.join(filter(None, (name, identity)))}.zip"
+    # of one name are archives of one content: a catalogue that somebody has read stays true
+    identity = read_manifest(version).get("identity", "").encode()
+    archive = folder / f"{name}-{hashlib.sha256(identity + terms).hexdigest()[:8]}.zip"
     facts = _facts(version)  # a version that does not tell them has no archive
     with locked(folder / LOCK):
         for left in folder.glob(f"{PRIVATE}*"):  # by a process that was killed
@@ -83,7 +85,7 @@ def pack(version: Path, name: str, licence: Path, folder: Path) -> Path:
             with unpacked(made, Path(place) / "model") as found:
                 _check(found / version.name)
             facts |= size_and_hash(made)
-            os.replace(made, archive)  # one of that name may be there, with another licence
+            os.replace(made, archive)  # the same may be there
         flush(folder)
         _add(catalogue, name, {"file": archive.name, **facts})
     return archive

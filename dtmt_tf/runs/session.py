@@ -10,6 +10,7 @@ import tensorflow as tf
 from dtmt_tf.data.batch import BatchPlan
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment, defaults, to_dict
+from dtmt_tf.export import weights_hash
 from dtmt_tf.machine import multiplies_bfloat16
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.compared import all_settings, compared
@@ -123,6 +124,7 @@ class Session:
     def _train(self) -> Outcome:
         run, strategy = self.run, self.strategy
         settings = to_dict(run.experiment)  # before the sub-words' sizes are noted
+        agree(strategy, {"--init-from": str(run.beginning())})
         training_set = run.training_set() if self.chief else None
         wait_for_all(strategy)
         agree(strategy, {f"settings of {name}": value for name, value in settings.items()})
@@ -159,6 +161,9 @@ class Session:
         )
         done = trainer.restore()
         agree(strategy, {"the checkpoint that they found": done})
+        if several_workers(strategy):
+            agree(strategy, {"their sub-words": run.vocabulary.fingerprint})
+            agree(strategy, {"the weights that they begin with": weights_hash(model)})
         if self.chief:
             run.write_settings(trainer.finished())
         if trainer.summaries:  # now that nothing is refused any more

@@ -104,7 +104,7 @@ class Batcher:
     def _next_batch(self, first: _Task) -> tuple[list[_Task], _Task | None]:
         """Returns the requests of a batch and the one that did not fit, if any."""
         tasks, rows = [first], first.rows
-        end = time.monotonic() + self._batching.timeout_seconds
+        end = first.came + self._batching.timeout_seconds
         while rows < self._batching.sizes[-1]:
             try:
                 task = self._queue.get(timeout=max(0, end - time.monotonic()))
@@ -166,6 +166,7 @@ class _Task:
 
     inputs: Tensors
     deadline: float
+    came: float = field(default_factory=time.monotonic)
     answer: Future[Tensors] = field(default_factory=Future)
 
     @property

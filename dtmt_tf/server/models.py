@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import tensorflow as tf
 from grpc import StatusCode
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import system_error
 from dtmt_tf.server.batching import Batcher, Batching, Tensors
 from dtmt_tf.server.errors import ServingError, invalid
 from dtmt_tf.translator import latest_version, live_versions
@@ -195,6 +197,7 @@ class Models:
         self._refused: dict[str, tuple[Files, float]] = {}
         self._models: dict[str, ServedModel] = {}
         self._served: dict[str, Files] = {}  # as they were before they were loaded
+        self._retired: weakref.WeakSet[ServedModel] = weakref.WeakSet()  # until their requests end
         for name, folder in folders.items():
             version = latest_version(folder)
             self._served[name] = _files(version)
@@ -261,11 +264,12 @@ class Models:
                 logger.info("%s: version %d takes the place of %d", name, int(newest.name),
                             old.version)  # fmt: skip
                 old.retire()
+                self._retired.add(old)
                 _warm_up_beside([self._models[name]])
 
     def close(self) -> None:
         """Ends all sessions; what still runs in them fails."""
-        for model in self._models.values():
+        for model in [*self._models.values(), *self._retired]:
             model.close()
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -274,9 +278,9 @@ class Models:
 
 def _may_pass(error: BaseException | None) -> bool:
     """Whether an error tells of the machine as it is now, and nothing of the files."""
-    if isinstance(error, OSError):
-        return error.errno in PASSING
-    return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
+    if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)):
+        return True
+    return error is not None and system_error(error) in PASSING
 
 
 def _files(version: Path) -> Files:

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -55,6 +56,7 @@ _MODEL = (
 _PREDICT = re.compile(_MODEL + ":predict", re.IGNORECASE)
 _STATUS = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
 _ANY = re.compile(".*")
+_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 _IDLE_SECONDS = 300  # then a connection is closed on which nothing comes
 Respond = Callable[[re.Match[str], bytes], Any]  # an answer to a path and a body
 
@@ -121,6 +123,10 @@ class RestHandler(BaseHTTPRequestHandler):
 
     def _answer(self, pattern: re.Pattern[str], respond: Respond) -> None:
         """Reads the body; sends what `respond(match of the path, body)` gives, or its error."""
+        if not self.server.cors and not _HERE.fullmatch(self.headers.get("Host", "localhost")):
+            self.close_connection = True  # a page may have its own name lead to this machine
+            self._send(403, _error("ask localhost or 127.0.0.1; with --cors any name will do"))
+            return
         length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
         known = length.isascii() and length.isdigit() and "Transfer-Encoding" not in self.headers
         if not known or len(length) > 18 or int(length) > MAX_BYTES:
@@ -129,6 +135,11 @@ class RestHandler(BaseHTTPRequestHandler):
             self._send(413 if known else 411, _error(message))
             return
         body = self.rfile.read(int(length))
+        if self.headers.get("Content-Encoding", "").lower() == "gzip":
+            body = _unpacked(body)
+            if len(body) > MAX_BYTES:
+                self._send(413, _error(f"a body has at most {MAX_BYTES} bytes when unpacked"))
+                return
         with self.server.changed:
             stopping = self.server.stopping
             self.server.in_flight += not stopping
@@ -232,6 +243,16 @@ def _to_bytes(content: Any) -> bytes:
 def _error(message: str) -> bytes:
     """Returns the JSON of an error, whatever it repeats of the request."""
     return _to_bytes({"error": message.encode(errors="backslashreplace").decode()})
+
+
+def _unpacked(body: bytes) -> bytes:
+    """Returns the beginning of what gzip packed, or the body as it is, which is no JSON then."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        found = unpacker.decompress(body, MAX_BYTES + 1)
+    except zlib.error:
+        return body
+    return found if unpacker.eof or len(found) > MAX_BYTES else body
 
 
 def _parse(body: bytes) -> dict[str, Any]:

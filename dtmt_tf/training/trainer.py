@@ -331,7 +331,10 @@ class Trainer:
             "first_non_finite": tensor,
             "pairs": self.validator.texts(*batch),
         }
-        write_json(path, record)
+        try:
+            write_json(path, record)
+        except (OSError, UserError) as error:  # it is no reason to lose a training
+            logger.warning("%s could not be written: %s", path, error)
         self.bad_steps += 1
         rate = f"training.{SCHEDULES[self.training.schedule].reads[0]}"
         advice = f"Try a lower {rate} or training.clip_norm under another --name."

@@ -115,13 +115,21 @@ def contrast_curves(
 def axis_curves(
     table: Table, group: Sequence[Record]
 ) -> tuple[list[str], dict[str, list[tuple[int, float]]]]:
-    """Returns the rows' labels, and BLEU (mean over seeds) and the paper's by place among them."""
+    """Returns the rows' labels, and BLEU (mean over seeds) and the paper's by place among them.
+
+    Of rows that begin with a trained one the means are of beginnings that all have.
+    """
     labels = [label for label, _ in table.rows.values()]
     ours, paper = [], []
     for series in by_series(group)[:1]:  # the first is the one that changes least
         by_row = records.by_row(series)
+        begun = [{*map(records.trained_from, by_row[row])} for row in table.rows if row in by_row]
+        shared = set.intersection(*begun) if begun else set()
         for place, (row, (_, printed)) in enumerate(table.rows.items()):
-            if runs := by_row.get(row):
+            runs = by_row.get(row, [])
+            if series[0]["series"].get("begin_with") and shared:
+                runs = [run for run in runs if records.trained_from(run) in shared]
+            if runs:
                 score = statistics.fmean(run["scores"][run["part"]]["bleu"] for run in runs)
                 ours.append((place, score))
                 if printed is not None:

@@ -192,6 +192,7 @@ def _belongs(run: Record, curve: Curve) -> bool:
         series = run["series"]
         budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
         usual = series.get("preset", "small") == "small" and not series.get("recipe")
+        usual = usual and run.get("batches_an_update", 1) == 1
         return run["row"] == curve.runs and usual and budget == (curve.updates, curve.change, "")
     return run["name"] in curve.runs
 

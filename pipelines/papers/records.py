@@ -196,7 +196,7 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
     from dtmt_tf.runs import best_model, score_function
 
     given = [each for path in sets for each in read_set(path)]
-    contrasts = unseen(given, run.corpus.lines("train")[0])
+    contrasts = unseen(given, (source for source, _ in run.corpus.stream("train")))
     logger.info("%s of %s contrasts have a source that was trained on, and are left out.",
                 f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
     if not contrasts:
@@ -215,7 +215,8 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
 
 def unseen(contrasts: Sequence[Contrast], sources: Iterable[str]) -> list[Contrast]:
     """Returns the contrasts of other sources than some, whatever their blanks: sets change them."""
-    seen = {" ".join(source.split()) for source in sources}
+    asked = {" ".join(each.source.split()) for each in contrasts}
+    seen = {text for source in sources if (text := " ".join(source.split())) in asked}
     return [each for each in contrasts if " ".join(each.source.split()) not in seen]
 
 

@@ -74,11 +74,17 @@ def _add(args: argparse.Namespace, folder: Path) -> None:
     known = records.read_record(path) if path.exists() else {}
     records.check_same(path, known, run)
     record = records.make_record(run, known.get("row", ""), known.get("series"))
-    # what the run's files do not tell: other sets, the weights that a row began with
-    kept = [name for name in known if name.startswith(("contrast", "begins_with"))]
+    # what the run's files do not tell: the weights that a row began with, and, of the same
+    # weights, other sets
+    same = _bleu(known) == _bleu(record)
+    kept = [n for n in known if n.startswith("begins_with") or (same and n.startswith("contrast"))]
     record |= {name: known[name] for name in kept}
     write_json(path, record)
     print(f"Record: {path}")
+
+
+def _bleu(record: records.Record) -> dict[str, float]:
+    return {split: of["bleu"] for split, of in record.get("scores", {}).items()}
 
 
 def add_files(group: argparse._ActionsContainer) -> None:

@@ -295,7 +295,9 @@ def budgets(found: Sequence[Record], table: Table) -> dict[tuple[str, str], list
         key = (first["task"], series["preset"], series["max_steps"],
                series.get("recipe", ""), series.get("begin_with", ""),
                first["batches_an_update"])  # fmt: skip
-        if _changes(group) and key in plain and not _changes(plain[key]):
+        beside = plain.get(key, [])  # unless another text is scored
+        same = bool(beside) and records.corpus(first)[0] == records.corpus(beside[0])[0]
+        if _changes(group) and same and not _changes(beside):
             plain[key] += group
         else:
             plain[(*key, series["hash"]) if key in plain else key] = list(group)

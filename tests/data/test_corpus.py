@@ -68,6 +68,13 @@ def test_a_file_that_changes_while_it_is_read_is_told_and_nothing_is_kept(load, 
     assert prepared(load) == []
 
 
+def test_so_it_is_where_the_pairs_fill_their_last_shard(load, monkeypatch):
+    monkeypatch.setattr(parallel_text, "PAIRS_PER_SHARD", 1)
+    test_a_file_that_changes_while_it_is_read_is_told_and_nothing_is_kept(
+        load, monkeypatch, "ONE\nTWO\nTHREE\n"
+    )
+
+
 def test_packed_and_plain_files_make_one_data_set(load):
     plain = load()
     for name, pack in {"b.en": gzip.compress, "b.de": lzma.compress, "a.de": gzip.compress}.items():

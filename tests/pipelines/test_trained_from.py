@@ -1,13 +1,14 @@
 """Rows are compared with rows that began alike, and begin with the weights that were recorded."""
 
 import argparse
+import statistics
 
 import pytest
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.runs import Run
-from pipelines.papers import jobs, records, report, reproduce, tables
+from pipelines.papers import PAPERS, figures, jobs, records, report, reproduce, tables
 from pipelines.papers.dtmt import TABLES
 from tests.pipelines.test_results import cells, record
 from tests.pipelines.test_rows import arguments
@@ -23,6 +24,29 @@ def test_rows_on_top_of_other_weights_are_not_compared():
     assert line[2] == f"{bleu[2] - bleu[1]:+.2f}"
     with pytest.raises(UserError, match="gru0 has two records of one seed"):
         records.by_row([before[0], *before])
+
+
+def test_a_line_has_trainings_on_bases_that_all_of_its_rows_have():
+    series = {"series": record()["series"] | {"begin_with": "base"}}
+    found = [
+        record(row, 2, rate=rate, **series, begins_with=base)
+        for row, base, rate in (
+            *(("base", "a", 0.1), ("base", "b", 0.2), ("base", "c", 0.6)),
+            *(("steps1", "a", 0.15), ("steps1", "b", 0.25)),
+        )
+    ]
+    bleu = [run["scores"]["test"]["bleu"] for run in found]
+    _, lines = figures.axis_curves(PAPERS["recurrence"].figures["5"], found)
+    means = [statistics.fmean(bleu[:2]), statistics.fmean(bleu[3:])]
+    assert [score for _, score in lines["here"]] == pytest.approx(means)
+
+
+def test_a_changed_series_stands_beside_the_others_unless_it_is_of_another_text():
+    plain, changed = record("gru0"), record("gru0", rate=0.4)
+    changed["series"] |= {"hash": "x", "set": ["data.reverse=true"]}
+    assert len(tables.budgets([plain, changed], TABLES["3"])) == 1
+    changed["sentences"] |= {"source_words": "of another text"}
+    assert len(tables.budgets([plain, changed], TABLES["3"])) == 2
 
 
 def test_a_row_on_top_of_others_is_compared_with_fresh_rows_by_its_seed():
@@ -72,12 +96,15 @@ def test_a_row_that_is_added_again_keeps_the_weights_that_it_began_with(tmp_path
     run = argparse.Namespace(experiment=argparse.Namespace(task="toy"))
     monkeypatch.setattr(Run, "open", lambda *_: run)
     monkeypatch.setattr(records, "check_same", lambda *_: None)
-    monkeypatch.setattr(records, "make_record", lambda _, row, series: {"row": row, "minutes": 6})
     args = arguments(records=tmp_path, output_dir=tmp_path, data_dir=None)
-    report._add(args, tmp_path / "gru0")
-    added = records.read_record(place)
-    assert (added["row"], added["minutes"], added["contrast"]) == ("gru0", 6, {"x": 1})
-    assert records.trained_from(added | {"seed": 2}) == (2, "d3c74b43")
+    for rate, contrast in ((0.3, {"x": 1}), (0.5, None)):  # the same weights, and others
+        scores = record("gru0", rate=rate)["scores"]
+        made = {"row": "gru0", "minutes": 6, "scores": scores}
+        monkeypatch.setattr(records, "make_record", lambda *_, made=made: dict(made))
+        report._add(args, tmp_path / "gru0")
+        added = records.read_record(place)
+        assert (added["minutes"], added.get("contrast")) == (6, contrast)
+        assert records.trained_from(added | {"seed": 2}) == (2, "d3c74b43")
 
 
 def test_two_changed_series_of_one_budget_are_two_tables():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import requests
 
-from dtmt_tf.server.batching import Batcher, Batching
+from dtmt_tf.server.batching import Batcher, Batching, _Task
 from dtmt_tf.server.errors import ServingError, invalid
 from tests.serving.calls import LINES, TEXTS, arrays, assert_same, predict_request
 
@@ -178,6 +178,28 @@ def test_what_is_refused_for_rows_of_others_runs_alone(texts):
         answers = list(pool.map(ask, texts))
     alone = [[text] if len(text) <= 3 else "too much (export.max_tokens)" for text in texts]
     assert (answers, sizes) == (alone, [4, *[1] * len(texts)])
+
+
+def test_a_request_that_waited_for_another_batch_waits_no_second_time():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run(inputs, seconds):
+        begun.set()
+        assert go_on.wait(1800)
+        return inputs
+
+    batcher = Batcher(run, Batching([1, 4], 60.0))
+    with ThreadPoolExecutor(2) as pool:
+        full = pool.submit(batcher, {"text": np.array(list("abcd"), object)}, 1800)
+        assert begun.wait(1800)
+        second = _Task({"text": np.array(["e"], object)}, time.monotonic() + 1800)
+        second.came -= 60.0  # as if the first had taken a minute
+        batcher._queue.put(second)
+        start = time.monotonic()
+        go_on.set()
+        assert second.answer.result(1800)["text"].tolist() == ["e"]
+        assert time.monotonic() - start < 50
+        full.result(1800)
 
 
 def test_a_request_that_waited_too_long_is_not_computed_with_others():

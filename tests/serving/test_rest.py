@@ -1,6 +1,7 @@
 """REST clients, plain `curl` among them, get what Python computes, and the right status."""
 
 import base64
+import gzip
 import json
 import shutil
 import subprocess
@@ -233,6 +234,22 @@ def test_a_connection_with_a_body_of_unknown_length_is_closed(connection):
     connection.endheaders()  # no body: the server may be gone before it is sent
     response = connection.getresponse()
     assert response.status == 411 and response.will_close
+
+
+def test_a_packed_body_is_unpacked(server, in_python, monkeypatch):
+    body = json.dumps({"instances": ["dogs"]}).encode()
+
+    def post(content):
+        with requests.Session() as session:
+            session.trust_env = False
+            headers = {"Content-Encoding": "gzip"}
+            address = f"{server.rest}/v1/models/toy:predict"
+            return session.post(address, data=content, headers=headers, timeout=1800)
+
+    answer = post(gzip.compress(body))
+    assert answer.ok and answer.json()["predictions"]
+    assert post(body).status_code == 200  # its header is wrong, and nothing is lost
+    assert post(gzip.compress(body)[:-9]).status_code == 400
 
 
 def test_status_names_the_version_that_is_served(rest):

@@ -197,7 +197,11 @@ def test_pages_may_ask_only_if_they_are_let(batching_server):
     with requests.Session() as session:
         session.trust_env = False
         answer = session.get(f"{batching_server.rest}/v1/models/toy", timeout=1800)
+        # a page whose own name leads to this machine is none of its names
+        there = {"Host": "pages.example:8501"}
+        other = session.get(f"{batching_server.rest}/v1/models/toy", headers=there, timeout=1800)
     assert answer.ok and "Access-Control-Allow-Origin" not in answer.headers
+    assert other.status_code == 403 and "--cors" in other.json()["error"]
 
 
 @pytest.fixture

@@ -68,6 +68,19 @@ def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path, undiagnose
     assert record["first_non_finite"] == "stub"
 
 
+def test_a_note_that_can_not_be_written_ends_no_training(
+    tmp_path, monkeypatch, undiagnosed, caplog
+):
+    def fail(path, _):
+        raise PermissionError(path)
+
+    trainer = make_trainer(tmp_path, dataclasses.replace(TRAINING, max_steps=4))
+    spoil(trainer, {1})
+    monkeypatch.setattr("dtmt_tf.training.trainer.write_json", fail)
+    assert trainer.run().step == 4
+    assert "bad-step-00000002.json could not be written" in caplog.text
+
+
 def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch, undiagnosed):
     trainer = make_trainer(tmp_path)
     batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
