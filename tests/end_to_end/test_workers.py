@@ -180,8 +180,9 @@ def test_started_again_two_workers_end_like_one_with_two_devices(corpus, alone, 
     logs = [(folder / f"log-{worker}").read_text() for worker in range(2)]
     first, second = (re.findall("^history .*", log, re.MULTILINE) for log in logs)
     assert first == second and len(first) == 1  # both go by the chief's scores
-    told = [re.findall(r"^told: Worker 1 .* differ in (\w+)", log, re.MULTILINE) for log in logs]
-    assert told == [[], ["settings", "their", "the"]]  # ... of data, training text, checkpoint
+    told = [re.findall(r"^told: Worker 1 .* differ in -*(\w+)", log, re.MULTILINE) for log in logs]
+    # --init-from; ... of data, training text, checkpoint, sub-words, weights
+    assert told == [[], ["init", "settings", "their", "the", "their", "the"]]
     assert np.abs(alone).max() > 0.1
     np.testing.assert_allclose(weights(folder), alone, atol=2e-5)
     run = folder / "models/custom/toy"
