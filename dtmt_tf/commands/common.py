@@ -27,7 +27,7 @@ T = TypeVar("T")
 DATA_DIR_VARIABLE = "DTMT_DATA_DIR"
 DEFAULT_TASK = "cldr_ende"
 LONGEST_NAME = 100  # bytes
-OF_MODELS = "train/*", "saved_model.pb", "*/saved_model.pb"  # one of them is in a model's folder
+MODELS_HOLD = "train/experiment.json", "train/*.spm", "saved_model.pb", "*/saved_model.pb"
 OF_TASK = "a preset of dtmt train --list-models (default: the task's)"
 OF_PRESET = "a preset; it also names the run, unless --name does (default: the task's)"
 OF_MODEL = "the preset's name"
@@ -241,7 +241,7 @@ def find_run(place: str | Path, folder: Path, task: str = "", elsewhere: bool = 
     if task and is_name and (own := folder / task / place).is_dir():
         return own
     place = Path(place)
-    if place.is_dir() and (not is_name or any(any(place.glob(each)) for each in OF_MODELS)):
+    if place.is_dir() and (not is_name or any(any(place.glob(each)) for each in MODELS_HOLD)):
         return place.resolve() if place.name in ("", "..") else place
     others = folder.glob(f"*/{glob.escape(str(place))}") if elsewhere else ()
     found = sorted(each for each in [folder / place, *others] if each.is_dir())

@@ -70,6 +70,9 @@ def test_a_run_is_found_by_its_name_or_its_folder(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
         common.find_run("a", models)
     (Path("a") / "train").mkdir()
+    (Path("a") / "train" / "a.en").touch()
+    with pytest.raises(UserError, match="^a may be models/custom/a or models/toy/a. Name one"):
+        common.find_run("a", models)
     (Path("a") / "train" / "experiment.json").touch()
     assert common.find_run(Path("a"), models, "custom") == models / "custom" / "a"
     assert common.find_run("./a", models, "custom") == Path("a")
