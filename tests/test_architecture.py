@@ -25,6 +25,7 @@ ALLOWED = {
     "files": {"errors"},
     "folders": {"errors", "files"},
     "resumable_lines": {"errors", "files"},
+    "batched_lines": {"machine", "resumable_lines", "terminal"},
     "refusals": {"errors"},
     "fetch": {"errors", "terminal"},
     "pretrained": {"errors", "fetch", "files", "folders"},
@@ -42,8 +43,11 @@ ALLOWED = {
     "cells": set(),
     "layers": {"cells"},
     "models": {"cells", "layers", "config", "settings"},
-    "decoding": {"config", "errors", "machine", "resumable_lines", "terminal"},
-    "translator": {"config", "decoding", "errors", "languages", "pretrained", "quiet", "startup"},
+    "decoding": {"config", "errors"},
+    "translator": {
+        *("batched_lines", "config", "decoding", "errors", "languages", "pretrained", "quiet"),
+        "startup",
+    },
     "training": {
         *("config", "errors", "files", "models", "data", "settings"),
         *("layers:SeedStream", "cells:products_in"),
@@ -57,7 +61,8 @@ ALLOWED = {
     "runs": {  # where the rooms meet; only commands and pipelines import it
         *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),
         *("text", "data", "models", "decoding", "training", "evaluation", "export", "settings"),
-        *("folders", "languages", "sizing", "terminal", "translator:live_versions"),
+        *("batched_lines", "folders", "languages", "sizing", "terminal"),
+        "translator:live_versions",
     },
     "planning": {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),
@@ -67,8 +72,8 @@ ALLOWED = {
     "server": {"errors", "files", "quiet", "translator"},
     "client": {"errors", "quiet", "refusals", "resumable_lines", "terminal"},
     "commands": {
-        *("caller", "config", "experiment", "errors", "files", "startup", "tasks"),
-        *("data", "models", "training", "decoding", "evaluation", "export", "runs"),
+        *("batched_lines", "caller", "config", "experiment", "errors", "files", "startup", "tasks"),
+        *("data", "models", "training", "evaluation", "export", "runs"),
         *("planning", "client", "resumable_lines", "settings", "settings_file", "translator"),
         *("folders", "sizing", "fetch", "pretrained", "text", "languages"),
         *("machine", "quiet", "refusals", "server", "terminal"),

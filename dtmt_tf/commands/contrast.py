@@ -163,7 +163,7 @@ def read_set(path: Path, text: Sequence[Path] | None = None) -> list[Contrast]:
 
 def _scorers(args: argparse.Namespace) -> Iterator[tuple[str, Callable[..., list[Any]]]]:
     """Yields the models' names, and what scores pairs; one model is in memory at a time."""
-    from dtmt_tf.decoding import score_pairs
+    from dtmt_tf.batched_lines import score_pairs
     from dtmt_tf.runs import best_model, score_function
     from dtmt_tf.translator import Translator
 

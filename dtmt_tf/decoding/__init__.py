@@ -5,17 +5,13 @@ from dtmt_tf.decoding.by_length import by_length, lengths_of, longest_of
 from dtmt_tf.decoding.constraints import constrained, holding, limited
 from dtmt_tf.decoding.length_penalty import length_penalty
 from dtmt_tf.decoding.sampling import Sampling, sample
-from dtmt_tf.decoding.shortlist import Shortlist
-from dtmt_tf.decoding.translate import (
+from dtmt_tf.decoding.search import (
     find_by_length,
-    in_batches,
     longest_hypotheses,
     make_search,
     normalised,
-    score_pairs,
-    translate_lines,
-    translate_to,
 )
+from dtmt_tf.decoding.shortlist import Shortlist
 
 __all__ = [
     "Hypotheses",
@@ -26,7 +22,6 @@ __all__ = [
     "constrained",
     "find_by_length",
     "holding",
-    "in_batches",
     "length_penalty",
     "lengths_of",
     "limited",
@@ -35,7 +30,4 @@ __all__ = [
     "make_search",
     "normalised",
     "sample",
-    "score_pairs",
-    "translate_lines",
-    "translate_to",
 ]

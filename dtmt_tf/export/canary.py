@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dtmt_tf.decoding.faults import is_repetition
 from dtmt_tf.errors import UserError
+from dtmt_tf.text.faults import is_repetition
 
 SCRIPT = Path(__file__).with_name("fresh_process.py")
 LINES_AT_ONCE = 8

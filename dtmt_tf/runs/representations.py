@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.decoding import in_batches
+from dtmt_tf.batched_lines import in_batches
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
 from dtmt_tf.terminal import line_bar

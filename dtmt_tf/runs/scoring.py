@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from dtmt_tf.batched_lines import translate_lines, translate_to
 from dtmt_tf.config import EOS_ID, ExportConfig
 from dtmt_tf.data.dictionary import read_dictionary
 from dtmt_tf.data.lexicon import frequent, lexical_table, word_dictionary
 from dtmt_tf.data.lines import LINES_READ
 from dtmt_tf.data.own_files import find_file
-from dtmt_tf.decoding import Shortlist, translate_lines, translate_to
+from dtmt_tf.decoding import Shortlist
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses
 from dtmt_tf.export import Endpoints, made_of, never_written

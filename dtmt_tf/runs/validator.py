@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.data.parallel_text import fingerprint
-from dtmt_tf.decoding.faults import faults
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import score, translate, translate_function
+from dtmt_tf.text.faults import faults
 from dtmt_tf.training import CrossEntropy, Inspection, Validation, Validator
 
 NUM_SHOWN = 4  # pairs

@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.decoding import Sampling, in_batches, score_pairs
+from dtmt_tf.batched_lines import in_batches, score_pairs
+from dtmt_tf.decoding import Sampling
 from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.languages import has_blanks
 from dtmt_tf.translator.constraints import Constraints

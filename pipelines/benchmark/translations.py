@@ -126,7 +126,7 @@ class Translations:
             self._translate(self.lines[: self.decoding.batch_size])
 
     def _translate(self, lines: list[str]) -> list[str]:
-        from dtmt_tf.decoding import translate_lines
+        from dtmt_tf.batched_lines import translate_lines
 
         if self.translator:
             return [translation.text for translation in self.translator(lines)]

@@ -191,7 +191,7 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
     Raises:
         UserError: If there is none.
     """
-    from dtmt_tf.decoding import score_pairs
+    from dtmt_tf.batched_lines import score_pairs
     from dtmt_tf.evaluation.contrast import accuracies, scored
     from dtmt_tf.runs import best_model, score_function
 

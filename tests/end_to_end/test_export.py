@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.decoding import translate_lines
+from dtmt_tf.batched_lines import translate_lines
 from dtmt_tf.export import check_servable
 from dtmt_tf.export.manifest import problems
 from dtmt_tf.runs import Run, best_model, endpoints, translate_function

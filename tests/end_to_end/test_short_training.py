@@ -5,8 +5,8 @@
 
 import pytest
 
+from dtmt_tf.batched_lines import translate_lines
 from dtmt_tf.data.cldr import render_corpus
-from dtmt_tf.decoding import translate_lines
 from dtmt_tf.experiment import resolve
 from dtmt_tf.models import MODELS
 from dtmt_tf.runs import Run, Session, best_model, evaluate, translate_function

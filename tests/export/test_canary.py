@@ -2,8 +2,8 @@
 
 import pytest
 
-from dtmt_tf.decoding.faults import is_repetition
 from dtmt_tf.export.canary import Canary
+from dtmt_tf.text.faults import is_repetition
 
 PAIRS = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
 

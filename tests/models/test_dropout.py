@@ -2,6 +2,7 @@
 
 import functools
 
+import keras
 import numpy as np
 import pytest
 
@@ -16,7 +17,7 @@ from dtmt_tf.models import (
     RecurrenceTransformerConfig,
     TransformerConfig,
 )
-from tests.cells.twin import relative_error
+from tests.cells.twin import randomise, relative_error
 from tests.models.contract import SOURCE, TARGET, WORDS_S, WORDS_T
 
 RECURRENT = {"embedding_dim": 8, "units": 8}
@@ -89,3 +90,87 @@ def test_only_training_drops(name):
 def test_training_without_rates_drops_nothing(name):
     plain, _, still = undropped(name)
     assert relative_error(plain(SOURCE, TARGET, training=True), still) == 0
+
+
+# What is dropped, in order: place, length (source 5, target 4, steps of BiARN 3) and width. The
+# softmax has 7 scores, all states 8 units, both directions of BiARN 16.
+SOURCE_WORDS = [("word", 5, 1), ("embedding", 5, 8)]
+TARGET_WORDS = [("word", 4, 1), ("embedding", 4, 8)]
+OUTPUT = [("output", 4, 8)]
+S, T, STEPS = ("candidate", 5, 8), ("candidate", 4, 8), ("candidate", 3, 16)
+DROPPED = {
+    # two directions of 3 cells; 3 cells of the query, 3 after it
+    "dtmt": [*SOURCE_WORDS, *[S] * 6, *TARGET_WORDS, *[T] * 6, *OUTPUT],
+    # two directions of 2 levels; the base level's two transitions, the level above
+    "deep rnn": [*SOURCE_WORDS, *[S] * 4, *TARGET_WORDS, *[T] * 3, *OUTPUT],
+    "deep lau": [*SOURCE_WORDS, *[S] * 2, *TARGET_WORDS, *[T] * 2, *OUTPUT],
+    # attention and feed-forward; self-attention, attention, feed-forward
+    "transformer": [*SOURCE_WORDS, *[S] * 2, *TARGET_WORDS, *[T] * 3, *OUTPUT],
+    # twice the source; the second encoder's attention and feed-forward; the fusion's attention
+    "recurrence": [
+        *(*SOURCE_WORDS, *[S] * 2, *SOURCE_WORDS, *[STEPS] * 2),
+        *(*TARGET_WORDS, *[T] * 4, *OUTPUT),
+    ],
+}
+
+
+@every_model
+def test_training_drops_at_every_place(name, monkeypatch):
+    places, found = {rate: place for place, rate in PLACES.items()}, []
+    seeds = SeedStream((1, 2))
+
+    def dropout(x, rate, seed):
+        assert seed is seeds
+        found.append((places[rate], x.shape[1], x.shape[-1]))
+        return x
+
+    monkeypatch.setattr(keras.random, "dropout", dropout)
+    dropped = make_model(name, PLACES)(SOURCE, TARGET, training=True, seeds=seeds)
+    assert found == DROPPED[name]
+    np.testing.assert_array_equal(dropped, undropped(name)[-1])  # and nowhere else
+
+
+# What a mask of zeros moves, by the part that it is for: each state, then the context.
+MOVED = {
+    "dtmt": {"query": (True, True), "transition": (True, False)},
+    "deep rnn": {
+        "base_query": (True, True, True),
+        "base": (True, True, False),
+        "level_2": (False, True, False),
+    },
+    "deep lau": {"decoder_1": (True, True, False), "decoder_2": (False, True, False)},
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_each_part_of_a_decoder_is_given_its_own_mask(name):
+    model = randomise(make_model(name, {"candidate": 0.2}), np.random.default_rng(7), 0.5)
+    cell, first = model.cell, model.start(*model.annotate(SOURCE))
+    projected = cell.project(np.ones((3, 8), "float32"))
+
+    def values(masks):
+        step = cell.evaluate(projected, masks, [state for each in first for state in each])
+        states = step.states[: len(cell.hidden_sizes)]
+        # in deep LAU the context comes before all cells: a mask can not move it
+        context = [] if name == "deep lau" else [step.output[:, 8:]]
+        return [np.asarray(value) for value in (*states, *context)]
+
+    ones = np.ones((3, cell.mask_size), "float32")
+    still, start = values(ones), 0
+    moved = {}
+    for part in cell.parts:
+        masks = ones.copy()
+        masks[:, start : start + part.mask_size] = 0
+        start += part.mask_size
+        found = [bool(np.any(was != now)) for was, now in zip(still, values(masks), strict=True)]
+        moved[part.name] = (*found, *[False] * (name == "deep lau"))
+    assert moved == MOVED[name]
+
+
+def test_a_residual_norm_drops_what_is_added_alone():
+    norm = ResidualNorm(pre_norm=True, dropout_rate=0.4)
+    ones = np.ones((50, 8), "float32")
+    np.testing.assert_array_equal(norm.after(ones, 0 * ones, True, SeedStream((1, 2))), ones)
+    added = np.asarray(norm.after(0 * ones, ones, True, SeedStream((1, 2))))
+    np.testing.assert_allclose(np.unique(added), [0, 1 / 0.6], rtol=1e-6)
+    np.testing.assert_array_equal(norm.after(ones, ones, False, SeedStream((1, 2))), 2 * ones)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtmt_tf.decoding.faults import faults, repeats_itself
+from dtmt_tf.text.faults import faults, repeats_itself
 
 
 @pytest.mark.parametrize(
