@@ -53,7 +53,10 @@ class SettingsFile:
     @property
     def origin(self) -> str:
         """How settings name where they come from."""
-        return f"run {self.path.resolve().parents[1].name}" if self.of_run else self.path.name
+        folder = self.path.resolve().parent
+        if self.of_run and folder.name == "train":
+            return f"run {folder.parent.name}"
+        return self.path.name
 
     def with_names(self, given: Mapping[str, str]) -> dict[str, str]:
         """Returns its names with those that are given over them.

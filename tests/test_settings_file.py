@@ -10,7 +10,7 @@ import yaml
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import SECTIONS, resolve, show, to_dict
 from dtmt_tf.files import write_json
-from dtmt_tf.settings_file import as_yaml, read_settings_file
+from dtmt_tf.settings_file import SettingsFile, as_yaml, read_settings_file
 from tests.toy_experiment import TASK, ToyConfig, resolved
 
 
@@ -118,6 +118,11 @@ def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides, monkey
     for within, place in (("train", "experiment.json"), ("", ".")):
         monkeypatch.chdir(folder / within)
         assert read_settings_file(Path(place), SECTIONS).origin == "run base"
+    copy = folder / "copy.json"
+    copy.write_bytes((folder / "train" / "experiment.json").read_bytes())
+    assert read_settings_file(copy, SECTIONS).origin == "copy.json"
+    at_the_root = SettingsFile(Path("/experiment.json"), {}, (), {}, of_run=True)
+    assert at_the_root.origin == "experiment.json"
     changed, origins = applied(file, "model.units=16")
     assert (changed.model.units, origins["model.units"]) == (16, "--set")
 

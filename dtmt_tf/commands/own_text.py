@@ -115,7 +115,10 @@ def experiment(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
     about_model = {}
     if sizes.model and not _names_model(args):
         name, about_model[MODEL_NAME] = sizes.model
-    sized, origins = _resolved(args, task, name, sizes.changes)
+    changes = sizes.changes
+    if _names_model(args):  # those of a begun run may be of another kind of model
+        changes = [change for change in changes if not change[0].startswith("model.")]
+    sized, origins = _resolved(args, task, name, changes)
     return sized, {**origins, **about_model}
 
 

@@ -212,10 +212,10 @@ def other_batches(experiment: Experiment, slices: int) -> str:
         return ""
     devices = slices // steps
     if meant < devices:
-        some = " ".join(f"GPU:{k}" for k in range(meant))
+        some = "one device" if meant == 1 else f"{meant} devices"
         sentences = experiment.data.sentences_per_batch
         limit = "sentences_per_batch" if sentences else "max_tokens_per_batch"
-        advice = f"Train with --devices {some}, or a lower data.{limit}."
+        advice = f"Train on {some} (--devices), or with a lower data.{limit}."
     elif meant % devices:
         advice = f"Choose devices by which {meant} can be divided, and training.accumulation_steps."
     else:

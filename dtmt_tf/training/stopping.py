@@ -105,11 +105,12 @@ class Stop:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _discard(self._shown)
-        if self.exit_code:
+        if self._heard > -math.inf:
             if number == signal.SIGHUP or time.monotonic() < self._heard + TOGETHER:
                 return
             raise KeyboardInterrupt
-        self.exit_code, self._heard = 128 + number, time.monotonic()
+        self._heard = time.monotonic()
+        self.exit_code = self.exit_code or 128 + number
         with contextlib.suppress(OSError):  # of a closed stream
             os.write(2, SAVING.encode())  # not by Python's stream, which may be in use
 

@@ -80,11 +80,14 @@ class WandB(Tracker):
         self.run = module.init(
             project=task, name=name, config=dict(settings), id=kept, resume="allow"
         )
+        # its own step can not go back, as a training does after bad updates
+        self.run.define_metric("update")
+        self.run.define_metric("*", step_metric="update")
         self.key = self.run.id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """See the base class."""
-        self.run.log(dict(values), step=step)
+        self.run.log({**values, "update": step})
 
     def close(self) -> None:
         """See the base class."""
@@ -111,19 +114,20 @@ def open_trackers(
             is damaged.
     """
     keys = _remembered(memory) if names and memory.exists() else {}
-    opened = []
+    opened: list[Tracker] = []
     for each in dict.fromkeys(names):
         module = _imported(each)
         try:
             tracker = TRACKERS[each](module, task, name, settings, keys.get(each))
         except Exception as error:  # whatever a service and its client have to say
+            for other in opened:
+                other.close()
             raise UserError(
                 f"--track {each} does not begin: {error}. Train without it, or set it up first."
             ) from error
         keys[each] = tracker.key
         opened.append(tracker)
-    if opened:
-        write_json(memory, keys)
+        write_json(memory, keys)  # the next session goes on with it, whatever becomes of others
     return opened
 
 

@@ -23,7 +23,6 @@ from pipelines.papers.paper import Paper
 logger = logging.getLogger(__name__)
 
 PRECISION = "training.precision"
-WEIGHTS = "weights_sha256"  # of scores
 SCALED = ("schedule_decay_start", "schedule_decay_end", "validation_steps")
 
 
@@ -158,7 +157,9 @@ def beginning(args: argparse.Namespace, seed: int) -> Path | None:
     if not args.begin_with:
         return None
     fresh = argparse.Namespace(**{**vars(args), "begin_with": ""})
-    return finished(fresh, args.begin_with, seed, ", without --begin-with")
+    folder = finished(fresh, args.begin_with, seed, ", without --begin-with")
+    records.weights_hash(folder)  # an older one is told before hours of work
+    return folder
 
 
 def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Path:
@@ -166,19 +167,19 @@ def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Pa
     job = make_job(args, row, seed, timed=True)
     folder: Path = args.output_dir / args.task / job.name
     record: Path = args.records / job.record
-    if record.exists() and folder.exists():
-        recorded, there = records.read_record(record), folder / "train" / "scores.json"
-        if there.exists():
-            part = recorded["part"]
-            mine = json.loads(there.read_text("utf-8")).get(part, {})
-            theirs = recorded["scores"][part]
-            both = mine.keys() & theirs.keys()  # older records note no weights
-            if any(mine.get(k) != theirs[k] for k in {WEIGHTS} & both or {"bleu"}):
-                raise UserError(
-                    f"{folder} is another training than that of {record}: {part} BLEU "
-                    f"{mine.get('bleu')} and {theirs['bleu']}. Name the records of yours with "
-                    "--records."
-                )
+    scores = folder / "train" / "scores.json"
+    if record.exists() and scores.exists():
+        recorded = records.read_record(record)
+        part = recorded["part"]
+        mine = json.loads(scores.read_text("utf-8")).get(part, {})
+        theirs = recorded["scores"][part]
+        both = mine.keys() & theirs.keys()  # older records note no weights
+        if any(mine.get(k) != theirs[k] for k in {records.WEIGHTS} & both or {"bleu"}):
+            raise UserError(
+                f"{folder} is another training than that of {record}: {part} BLEU "
+                f"{mine.get('bleu')} and {theirs['bleu']}. Name the records of yours with "
+                "--records."
+            )
         return folder
     place = next(f"--{kind} {name}" for kind in ("table", "figure")
                  for name, shown in getattr(PAPERS[args.paper], f"{kind}s").items()

@@ -250,6 +250,7 @@ def lengths_panel(title: str, table: Table, group: Sequence[Record]) -> Panel:
             [(low, high) for _, low, high in curve],
         )
         for label, curve in figures.length_curves(table, group).items()
+        if curve  # none where too few sentences have each length
     ]
     ticks = {k: f"{name}\n{mask.sum():,}" for k, (name, mask) in enumerate(groups.items())}
     name = "source words" if table.bounds else "source longer than ... words"

@@ -16,6 +16,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
+from dtmt_tf.files import write_json
 from dtmt_tf.languages import has_blanks
 from pipelines.papers import signals
 from pipelines.papers.paper import Paper
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 RECORDS = Path(__file__).resolve().parents[1] / "results"
 BENCHMARK, PROBES = "benchmark-", "probing-"  # how the names begin of what is of no run
+WEIGHTS = "weights_sha256"  # of scores
 COUNTED = ("hypothesis_length", "reference_length", *(f"matches_{n}" for n in (1, 2, 3, 4)))
 
 logger = logging.getLogger(__name__)
@@ -286,9 +288,26 @@ def trained_from(record: Record) -> tuple[int, str]:
 
 
 def weights_hash(folder: Path) -> str:
-    """Returns a short hash of the weights that a finished run was scored with."""
+    """Returns a short hash of the weights that a finished run was scored with.
+
+    Raises:
+        UserError: If it was scored by a version that did not note them.
+    """
     scores = json.loads((folder / "train" / "scores.json").read_text("utf-8"))
-    return str(next(iter(scores.values()))["weights_sha256"])[:8]
+    for found in scores.values():
+        if WEIGHTS in found:
+            return str(found[WEIGHTS])[:8]
+    raise UserError(
+        f"{folder} was scored by an older version, which did not note the weights. Score it anew: "
+        f"python pipelines/evaluate.py {folder} --split test"
+    )
+
+
+def drop_contrasts(path: Path) -> None:
+    """Removes from a record, if it is there, what `contrast` added."""
+    if path.exists():
+        record = read_record(path)
+        write_json(path, {k: v for k, v in record.items() if not k.startswith("contrast")})
 
 
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, process
+from dtmt_tf.commands import common, lines, process
 from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
@@ -84,6 +84,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     rows = _rows(args)
     if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
         raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
+    lines.check_different("The set", args.contrast)
     for path in args.contrast:
         read_set(path)  # a missing or damaged one is told before hours of work
     needed = any(paper.figures[name].contrast for name in args.figure)
@@ -113,8 +114,11 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
 
         costs.show({job.row: job.experiment for job in jobs}, paper.rows, len(args.seeds))
         return 0
-    for seed in dict.fromkeys(job.seed for job in jobs if not _is_done(args, job)):
+    missing = [job for job in jobs if not _is_done(args, job)]
+    for seed in dict.fromkeys(job.seed for job in missing):
         beginning(args, seed)
+    for job in missing:
+        records.drop_contrasts(args.records / job.record)  # with other sets no table is made
     page = report.page_of(args.report, args.records, paper)
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):

@@ -211,6 +211,9 @@ def test_a_run_begins_with_the_changed_settings_of_another(capsys, here):
     values, why = shown(capsys, *args, "--model", "dtmt_tiny")
     assert (values["model_name"], values["model.num_heads"]) == ("dtmt_tiny", 4)
     assert values["data.byte_fallback"] is True
+    save(begun(capsys, *args), here / "runs/custom/y")
+    values, _ = shown(capsys, *args, "--model", "transformer_tiny")  # which training refuses
+    assert (values["model_name"], values["model.num_heads"]) == ("transformer_tiny", 4)
 
 
 @pytest.mark.parametrize(

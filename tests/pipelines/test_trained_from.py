@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.runs import Run
-from pipelines.papers import PAPERS, figures, jobs, records, report, reproduce, tables
+from pipelines.papers import PAPERS, figures, jobs, panels, records, report, reproduce, tables
 from pipelines.papers.dtmt import TABLES
 from tests.pipelines.test_results import cells, record
 from tests.pipelines.test_rows import arguments
@@ -81,6 +81,12 @@ def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
     scores["test"]["bleu"] += 1  # by another search
     write_json(folder / "train" / "scores.json", {"test": scores["test"]})
     assert jobs.beginning(args, 1) == folder
+    write_json(folder / "train" / "scores.json", {"test": record("gru0")["scores"]["test"]})
+    with pytest.raises(UserError, match="did not note the weights. Score it anew"):
+        jobs.beginning(args, 1)
+    (folder / "train" / "scores.json").unlink()  # its training was stopped
+    with pytest.raises(UserError, match="gru0 has no finished run"):
+        jobs.beginning(args, 1)
     write_json(args.records / job.record, record("gru0"))
     write_json(
         folder / "train" / "scores.json", {"test": record("gru0", rate=0.5)["scores"]["test"]}
@@ -139,3 +145,25 @@ def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, tmp_p
     monkeypatch.setattr(reproduce, "_in_process", lambda _: pytest.fail("a row began"))
     with pytest.raises(UserError, match=told):
         reproduce.command()
+
+
+def test_contrasts_of_other_sets_make_room_for_those_that_are_asked_for(tmp_path):
+    place = tmp_path / "toy-gru0.json"
+    records.drop_contrasts(place)  # there is none
+    write_json(place, record("gru0", contrast={"x": 1}, contrast_sets=["a"]))
+    records.drop_contrasts(place)
+    assert records.read_record(place) == records.read_record(place) | record("gru0")
+    assert not [key for key in records.read_record(place) if "contrast" in key]
+
+
+def test_a_figure_without_lengths_of_enough_sentences_has_no_lines():
+    few = [record(row, rate=rate) for row, rate in (("base", 0.3), ("biarn1", 0.4))]
+    for run in few:  # 5 of each length of the figure
+        run["sentences"] = {
+            name: " ".join(column.split()[:20]) for name, column in run["sentences"].items()
+        } | {"source_words": " ".join(["10", "20", "40", "60"] * 5)}
+    table = PAPERS["recurrence"].figures["length"]
+    assert table.bounds
+    assert panels.lengths_panel("few", table, few).lines == []
+    few[0]["sentences"]["source_words"] = few[1]["sentences"]["source_words"] = "10 " * 20
+    assert panels.lengths_panel("enough", table, few).lines != []

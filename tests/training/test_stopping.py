@@ -6,9 +6,10 @@ import pty
 import signal
 import sys
 
+import pytest
 from tqdm import tqdm
 
-from dtmt_tf.training.stopping import Stop
+from dtmt_tf.training.stopping import OUT_OF_TIME, Stop
 
 
 def test_what_is_told_to_a_closed_terminal_is_discarded(monkeypatch):
@@ -46,3 +47,23 @@ def test_a_log_whose_reader_left_ends_nothing(monkeypatch):
                 bar.refresh()
         assert sys.stderr is log
         print("Stopped.", file=sys.stderr, flush=True)
+
+
+@pytest.mark.parametrize("asked", ["by another worker", "by the time"])
+def test_the_first_signal_after_a_stop_does_not_end_the_save(monkeypatch, asked):
+    now = [100.0]
+    monkeypatch.setattr("dtmt_tf.training.stopping.time.monotonic", lambda: now[0])
+    with Stop(10.0) as stop:
+        stop.begin()
+        if asked == "by the time":
+            now[0] += 10
+            code = OUT_OF_TIME
+        else:
+            stop.told(128 + signal.SIGTERM)
+            code = 128 + signal.SIGTERM
+        assert stop.requested() == code
+        os.kill(os.getpid(), signal.SIGTERM)  # the last checkpoint is being written
+        assert stop.requested() == code
+        now[0] += 2
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -30,7 +30,9 @@ def packages(monkeypatch):
     for name in ("set_experiment", "log_params", "log_metrics", "end_run"):
         setattr(mlflow, name, note(name))
     wandb = ModuleType("wandb")
-    run = SimpleNamespace(id="w1", log=note("log"), finish=note("finish"))
+    run = SimpleNamespace(
+        id="w1", log=note("log"), finish=note("finish"), define_metric=note("define_metric")
+    )
     wandb.init = note("init", run)
     for module in (mlflow, wandb):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -73,7 +75,9 @@ def test_wandb_gets_a_run_of_the_tasks_project_and_goes_on_with_it(packages, tmp
         named = {"project": "toy_ende", "name": "mine", "config": settings}
         assert packages == [
             ("init", {**named, "id": kept, "resume": "allow"}),
-            ("log", {"loss": 2.5}, {"step": 7}),
+            ("define_metric", "update", {}),  # W&B drops what goes back by its own step
+            ("define_metric", "*", {"step_metric": "update"}),
+            ("log", {"loss": 2.5, "update": 7}, {}),
             ("finish", {}),
         ]
         packages.clear()
@@ -97,8 +101,11 @@ def test_a_tracker_that_does_not_begin_is_told_before_training(packages, monkeyp
         raise RuntimeError("no key is set")
 
     monkeypatch.setattr(sys.modules["wandb"], "init", fail)
+    memory = tmp_path / "trackers.json"
     with pytest.raises(UserError, match="--track wandb does not begin: no key is set"):
-        open_trackers(["mlflow", "wandb"], "t", "m", {}, tmp_path / "trackers.json")
+        open_trackers(["mlflow", "wandb"], "t", "m", {}, memory)
+    assert packages[-1] == ("end_run", {})
+    assert json.loads(memory.read_text()) == {"mlflow": "m1"}  # the next session goes on with it
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "5", "\udcff"])
