@@ -84,6 +84,14 @@ def has_blanks(code: str) -> bool:
     return in_latin or base_language(code) not in _WITHOUT_BLANKS
 
 
+def between_sentences(code: str) -> str:
+    """Returns what stands between two sentences of a language: nothing in Chinese and Japanese.
+
+    Thai and others that write their words together put a blank between sentences.
+    """
+    return " " if has_blanks(code) or base_language(code) not in (*CHINESE, "ja") else ""
+
+
 @functools.cache
 def scripts(code: str) -> frozenset[str]:
     """Returns the scripts that a language is written in, as `script` calls them.

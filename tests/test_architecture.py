@@ -56,7 +56,7 @@ ALLOWED = {
     "evaluation": {"errors", "files", "languages", "terminal"},
     "export": {
         *("config", "errors", "files", "folders", "settings", "text", "decoding", "models"),
-        *("cells:products_in", "translator", "pretrained"),
+        *("cells:products_in", "languages", "translator", "pretrained"),
     },
     "runs": {  # where the rooms meet; only commands and pipelines import it
         *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),

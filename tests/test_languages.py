@@ -6,7 +6,14 @@ from babel.core import get_global
 
 from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import base_language, check_language, has_blanks, script, scripts
+from dtmt_tf.languages import (
+    base_language,
+    between_sentences,
+    check_language,
+    has_blanks,
+    script,
+    scripts,
+)
 from dtmt_tf.tasks import TASKS
 from tests.toy_experiment import message, resolved
 
@@ -33,6 +40,11 @@ def test_the_base_of_a_code_is_its_language(code, base):
 def test_languages_without_blanks_have_them_in_latin_letters():
     assert not any(map(has_blanks, ("ja", "zh-Hant", "cmn", "th_TH", "shn", "my", "dz")))
     assert all(map(has_blanks, ("ja-Latn", "zh_latn_CN", "en", "ko", "sr-Latn", "x-mine", "")))
+
+
+def test_sentences_touch_in_chinese_and_japanese_alone():
+    assert set(map(between_sentences, ("zh", "zh-tw", "zh_Hans", "yue", "JA"))) == {""}
+    assert set(map(between_sentences, ("de", "th", "my", "km", "bo", "ja-Latn", ""))) == {" "}
 
 
 @pytest.mark.parametrize(

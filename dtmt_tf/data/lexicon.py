@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from dtmt_tf.data.shards import Ids, as_ids
 
+logger = logging.getLogger(__name__)
+
+Blocks = Iterable[tuple[Ids, Ids]]  # pairs, many at once
 MOST_LINKS = 20_000_000  # pairs of words read at most; they take some seconds and 1.5 GB
 MOST_OF_A_PAIR = 100_000  # longer pairs of sentences are left out
 ITERATIONS = 4
@@ -17,7 +22,7 @@ LEAST, LEAST_OF_A_WORD = 1.0, 0.5
 
 
 def lexical_table(
-    blocks: Iterable[tuple[Ids, Ids]],
+    blocks: Callable[[], Blocks],
     sizes: tuple[int, int],
     count: int,
     filler: int,
@@ -29,15 +34,15 @@ def lexical_table(
     Machine Translation", Section 4.1), without the empty word.
 
     Args:
-        blocks: Pairs, many at once, ids from 0; the first ones count, up to `MOST_LINKS` of their
-            words' pairs.
+        blocks: Begins to read the pairs, ids from 0. Of a text with more than `MOST_LINKS` pairs of
+            words every n-th pair counts.
         sizes: Number of source and of target words, V_s and V_t.
         count: Translations of each word.
         filler: Stands where a word was seen with fewer.
         least: How often a translation should be expected.
     """
     table = np.full((sizes[0], count), filler, np.int32)
-    links, sources = _links(blocks, sizes[1])
+    links, sources = _links(_spread(blocks), sizes[1])
     if not len(links):
         return table
     keys, link = np.unique(links, return_inverse=True)  # each pair of words once
@@ -74,7 +79,7 @@ def word_dictionary(sources: Sequence[str], targets: Sequence[str]) -> dict[str,
     source, source_words = _numbered([line for line, _ in pairs])
     target, target_words = _numbered([line for _, line in pairs])
     sizes = len(source_words), len(target_words)
-    best = lexical_table([(source, target)], sizes, 1, -1, LEAST_OF_A_WORD)[:, 0]
+    best = lexical_table(lambda: [(source, target)], sizes, 1, -1, LEAST_OF_A_WORD)[:, 0]
     return {
         word: target_words[k] for word, k in zip(source_words, best.tolist(), strict=True) if k >= 0
     }
@@ -87,19 +92,38 @@ def _numbered(lines: Sequence[Sequence[str]]) -> tuple[Ids, list[str]]:
     return as_ids(ids), list(numbers)
 
 
-def _links(blocks: Iterable[tuple[Ids, Ids]], target_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns every source word with every target word of its pair.
+def _links_of(source: Ids, target: Ids) -> np.ndarray:
+    """Returns how many pairs of words each pair of sentences has, 0 if it is left out."""
+    found = source.lengths.astype(np.int64) * target.lengths
+    return np.where(found <= MOST_OF_A_PAIR, found, 0)
+
+
+def _spread(blocks: Callable[[], Blocks]) -> Iterable[tuple[Ids, Ids, np.ndarray]]:
+    """Yields pairs, and which of them count: from the whole text, as many as may be read."""
+    every = max(1, math.ceil(sum(int(_links_of(*each).sum()) for each in blocks()) / MOST_LINKS))
+    if every > 1:
+        logger.info("One pair in %d is read: all would take too much memory.", every)
+    number = 0
+    for source, target in blocks():
+        numbers = number + np.arange(len(source.lengths))
+        yield source, target, numbers % every == 0
+        number += len(numbers)
+
+
+def _links(
+    blocks: Iterable[tuple[Ids, Ids, np.ndarray]], target_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns every source word with every target word of its pair, up to `MOST_LINKS`.
 
     Returns:
         `source * V_t + target`, those of one target word side by side, and how many these are, for
         each target word.
     """
     links, sources, number = [], [], 0
-    for source, target in blocks:
-        each_pair = source.lengths.astype(np.int64) * target.lengths
-        short = each_pair <= MOST_OF_A_PAIR
-        fits = number + np.cumsum(each_pair * short) <= MOST_LINKS
-        read = np.where(short & fits, target.lengths, 0)  # target words of each pair
+    for source, target, chosen in blocks:
+        each_pair = _links_of(source, target) * chosen
+        fits = number + np.cumsum(each_pair) <= MOST_LINKS
+        read = np.where((each_pair > 0) & fits, target.lengths, 0)  # target words of each pair
         ends = np.cumsum(source.lengths)
         each = np.repeat(source.lengths, read)  # source words for each target word
         first = np.repeat(ends - source.lengths, read)
@@ -114,7 +138,7 @@ def _links(blocks: Iterable[tuple[Ids, Ids]], target_size: int) -> tuple[np.ndar
     return np.concatenate(links), np.concatenate(sources)
 
 
-def frequent(blocks: Iterable[tuple[Ids, Ids]], size: int, count: int) -> np.ndarray:
+def frequent(blocks: Blocks, size: int, count: int) -> np.ndarray:
     """Returns the most frequent target words, `[count]` int32 or as many as there are.
 
     Args:

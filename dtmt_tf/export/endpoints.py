@@ -23,8 +23,9 @@ from dtmt_tf.decoding import (
 from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tokens
 from dtmt_tf.export.stored import StoredWeights
 from dtmt_tf.export.unknown import UnknownWords, never_written
+from dtmt_tf.languages import between_sentences
 from dtmt_tf.models import TranslationModel
-from dtmt_tf.text import ANY_BLANK, Vocabulary, joiner
+from dtmt_tf.text import ANY_BLANK, Vocabulary
 
 SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
 ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
@@ -78,7 +79,7 @@ class Endpoints:
         self.stored = StoredWeights(model, limits.quantize if limits else "none")
         words = self._as_read(dictionary or {})
         self.unknown = UnknownWords(words) if decoding.replace_unknown else None
-        self._between = joiner(target_language)
+        self._between = " " if self.target.of_words else between_sentences(target_language)
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
             *(model.encode, model.decode_step, decoding, shortlist, model.among),
@@ -187,7 +188,7 @@ class Endpoints:
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Log probability of each target with its <eos>, and how many sub-words that is of."""
         source_ids = dense(self.source.encode(self.source.read(source), self.most))
-        target_ids = dense(self.target.encode(_without_mark(target), self.most))
+        target_ids = dense(self.target.encode(self.target.read(target), self.most))
         source_length, tokens = lengths_of(source_ids), lengths_of(target_ids)
         if self.limits:
             target_ids = limit_tokens(self.limits, target_ids, source_length + tokens)
@@ -213,7 +214,7 @@ class Endpoints:
         """The best translation that begins with the prefix; blanks at its end are not searched."""
         prefix = tf.strings.unicode_transcode(_without_mark(prefix), "UTF-8", "UTF-8")
         begun = tf.strings.regex_replace(prefix, f"{ANY_BLANK}+$", "")
-        ids = self.target.tokens(begun)[:, : self.most]
+        ids = self.target.tokens(self.target.read(begun))[:, : self.most]
         translations, scores, _ = self._translate(source, best=1, prefixes=ids)
         whole = translations[:, 0]
         size = tf.strings.length(whole)

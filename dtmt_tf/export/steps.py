@@ -56,7 +56,7 @@ class Steps(tf.Module):
         self.step = tf.function(step, input_signature=[_IDS, specs], autograph=False)
         self.write = tf.function(target.decode, input_signature=[_IDS], autograph=False)
         self.subwords = tf.function(
-            lambda text: dense(target.tokenizer.tokenize(text)), input_signature=[_TEXT]
+            lambda text: dense(target.tokens(target.read(text))), input_signature=[_TEXT]
         )
 
 

@@ -76,7 +76,7 @@ def shortlist(run: Run) -> Shortlist:
     warn_of_others(run, "train")
     logger.info("Aligning training pairs for decoding.shortlist=%d", count)
     count = min(count, sizes[1])
-    table = lexical_table(run.shards.blocks(), sizes, count, EOS_ID)
+    table = lexical_table(run.shards.blocks, sizes, count, EOS_ID)
     always = frequent(run.shards.blocks(), sizes[1], FREQUENT)
     never = never_written(run.vocabulary.target, run.experiment.decoding)
     return Shortlist(table, always[~np.isin(always, never)], sizes[1])

@@ -1,6 +1,5 @@
 """Strings to ids and back."""
 
-from dtmt_tf.text.parts import joiner
 from dtmt_tf.text.reading import ANY_BLANK, is_blank
 from dtmt_tf.text.subword import Subwords, TooFewSubwords, train_subwords
 from dtmt_tf.text.vocabulary import Vocabulary
@@ -11,6 +10,5 @@ __all__ = [
     "TooFewSubwords",
     "Vocabulary",
     "is_blank",
-    "joiner",
     "train_subwords",
 ]

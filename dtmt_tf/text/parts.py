@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import BLANK
-from dtmt_tf.languages import has_blanks, script
+from dtmt_tf.languages import script
 
 SENTENCE_ENDS = ".!?…؟۔।॥။។།።։。｡．！？"
 CLAUSE_ENDS = ",;:)–—،؛、，；："
@@ -18,11 +18,6 @@ NARROW_ENDS = "!?,;:"  # nor these, which NFKC makes of wide ones, before letter
 SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA")
 CLOSING = ("Pe", "Pf")  # categories of brackets and quotes that end, and go with what they end
 SENTENCE, CLAUSE, WORD, INSIDE = 3, 2, 1, 0  # how good a place is to cut
-
-
-def joiner(language: str) -> str:
-    """Returns the text between two sentences of a language: a blank or nothing."""
-    return " " if has_blanks(language) else ""
 
 
 class Cutter:

@@ -103,7 +103,7 @@ def _check_writable(what: str, text: str, ids: Phrase) -> None:
         raise UserError(f"{what} can not be written: a model writes {BLANK} as a blank.")
     if UNK_ID in ids:
         raise UserError(
-            f"{what} can not be written: the model's sub-words lack one of its characters."
+            f"{what} can not be written: the model's vocabulary lacks it, or one of its characters."
         )
 
 

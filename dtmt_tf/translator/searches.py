@@ -26,7 +26,7 @@ from dtmt_tf.decoding import (
     sample,
 )
 from dtmt_tf.errors import UserError
-from dtmt_tf.languages import has_blanks
+from dtmt_tf.languages import between_sentences, has_blanks
 from dtmt_tf.translator.constraints import Constraints, Phrase
 
 Found = list[tuple[tuple[str, float], ...]]  # for each text its translations with their scores
@@ -51,7 +51,8 @@ class Searches:
         self._steps = steps
         self._decoding = DecodingConfig(**card["decoding"], batch_size=batch_size)
         self._blanks = has_blanks(card["source_language"]), has_blanks(card["target_language"])
-        self._between = " " if self._blanks[1] else ""
+        languages = card["source_language"], card["target_language"]
+        self._between_read, self._between = map(between_sentences, languages)
         self._graphs: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
@@ -130,7 +131,7 @@ class Searches:
         own: list[list[str]] = [[] for _ in texts]
         for (text, _), part in zip(rows, parts.numpy().tolist(), strict=True):
             own[text].append(part.decode("utf-8", "replace"))
-        whole = [(" " if self._blanks[0] else "").join(each) for each in own]
+        whole = [self._between_read.join(each) for each in own]
         # an export of an earlier version reads any unknown word as that sign
         pairs = zip(whole, texts, strict=True)
         whole = [b if UNKNOWN in a and UNKNOWN not in b else a for a, b in pairs]

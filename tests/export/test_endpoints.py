@@ -122,6 +122,18 @@ def test_all_that_reads_a_source_reads_it_alike(endpoints):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_given_translations_are_read_as_sources_are(endpoints):
+    plain, other = tf.constant(["the dog", "a"]), tf.constant(["the d­og", "⁠a"])
+    sources = tf.constant(["the cat sleeps", "two dogs"])
+    scores = [endpoints.score(sources, targets) for targets in (plain, other)]
+    for name, value in scores[0].items():
+        np.testing.assert_array_equal(scores[1][name], value, err_msg=name)
+    whole, begun = (endpoints.complete(sources, prefixes) for prefixes in (plain, other))
+    np.testing.assert_array_equal(whole["score"], begun["score"])
+    for given, text in zip(other, strings(begun["translation"]), strict=True):
+        assert text.startswith(given.numpy().decode())  # as it was given
+
+
 @pytest.mark.parametrize("kind", ["bpe", "word"])
 def test_what_the_subwords_lack_is_said_as_it_stands(kind):
     """As a glossary finds its terms in what `read` says."""

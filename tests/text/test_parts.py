@@ -3,7 +3,6 @@
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.text import joiner
 from dtmt_tf.text.parts import Cutter
 
 SPACED, UNSPACED, NARROW = "۔։॥．", "။།។።｡", "!?"  # ends of sentences, before a blank or not
@@ -107,9 +106,3 @@ def test_parts_know_their_rows_and_make_them_up():
 
 def test_no_rows():
     assert cut(longest=3) == ([], [])
-
-
-def test_sentences_of_some_languages_touch():
-    assert [joiner(code) for code in ("de", "zh", "zh-tw", "zh_Hans", "JA", "")] == [
-        *(" ", "", "", "", "", " ")
-    ]
