@@ -123,7 +123,7 @@ def _held_out(facts: TextFacts, _: Settings) -> Sized | None:
         return None
     least = min(1, facts.pairs - 1)
     value = max(least, min(1000, facts.pairs // 10))
-    return Sized(value, "a tenth of the pairs, as no --dev is given")
+    return Sized(value, "a tenth of the pairs, at most 1,000, as no --dev is given")
 
 
 def _filters(_: TextFacts, known: Settings) -> Sized:

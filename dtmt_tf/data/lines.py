@@ -21,6 +21,7 @@ FORMATS = {  # how what is no UTF-8 text begins, and what to do about it
     b"\x1f\x8b": "it is packed by gzip. Let its name end in .gz",
     b"\xfd7zXZ\0": "it is packed by xz. Let its name end in .xz",
     b"\x28\xb5\x2f\xfd": "it is packed by zstd. Unpack it",
+    **{b"BZh%d1AY&SY" % level: "it is packed by bzip2. Unpack it" for level in range(1, 10)},
     b"PK\x03\x04": "it is a ZIP archive or a document. Save what it holds as text",
     b"\xff\xfe": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
     b"\xfe\xff": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",

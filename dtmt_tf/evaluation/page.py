@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
@@ -99,6 +100,8 @@ def svg(drawn: Figure) -> str:
 
     output = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "dtmt", "svg.fonttype": "none"}):
-        drawn.savefig(output, format="svg", metadata={"Date": None})
+        with warnings.catch_warnings():  # what shows the page has the letters
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            drawn.savefig(output, format="svg", metadata={"Date": None})
     text = output.getvalue()
     return text[text.index("<svg") :]

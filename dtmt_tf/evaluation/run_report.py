@@ -167,11 +167,11 @@ def lengths(split: SplitFacts) -> Figure:
     drawn = figure(6.4, 2.9)
     (axes,) = subplots(drawn, 1)
     bins = length_bins(split.sources, split.source_language)
-    values = [bleu_of(counts[rows]) for _, rows in bins]
+    values = [bleu_of(counts[rows], split.tokenize) for _, rows in bins]
     axes.errorbar(
         range(len(bins)),
         values,
-        error_bars(values, [bleu_interval([counts[rows]]) for _, rows in bins]),
+        error_bars(values, [bleu_interval([counts[rows]], split.tokenize) for _, rows in bins]),
         marker="o",
         ms=4,
         lw=1.4,
@@ -234,7 +234,7 @@ def _scores(splits: Sequence[SplitFacts]) -> str:
         scores = split.scores
         intervals = dict(scores.get("intervals", {}))
         if split.translations and "bleu" not in intervals:  # of an earlier version
-            intervals["bleu"] = bleu_interval([split.counts])
+            intervals["bleu"] = bleu_interval([split.counts], split.tokenize)
         rows.append(
             (
                 split.name,

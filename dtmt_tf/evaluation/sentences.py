@@ -59,22 +59,28 @@ def count_ngrams(lengths_and_matches: Counts) -> Counts:
     return np.concatenate([lengths_and_matches, np.maximum(ngrams, 0)], axis=1)
 
 
-def bleu_of(counts: Counts) -> float:
-    """Returns the BLEU, 0 to 100, of the sentences whose counts are given."""
-    return float(_Counted()._aggregate_and_compute(counts.tolist()).score)
+def bleu_of(counts: Counts, tokenize: str = "13a") -> float:
+    """Returns the BLEU, 0 to 100, of the sentences whose counts are given.
+
+    Args:
+        counts: `[N, 10]`.
+        tokenize: What they were counted with; multi-bleu does not smooth.
+    """
+    return float(_Counted(tokenize)._aggregate_and_compute(counts.tolist()).score)
 
 
-def bleu_interval(trainings: Sequence[Counts]) -> tuple[float, float]:
+def bleu_interval(trainings: Sequence[Counts], tokenize: str = "13a") -> tuple[float, float]:
     """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
 
     Sentences are drawn with replacement, the same for all trainings (Koehn, 2004).
 
     Args:
         trainings: Counts of each on the same sentences, `[N, 10]`.
+        tokenize: See `bleu_of`.
     """
     return ends(
         [
-            fmean(bleu_of((often @ each)[None]) for each in trainings)
+            fmean(bleu_of((often @ each)[None], tokenize) for each in trainings)
             for often in resamples(len(trainings[0]))
         ]
     )
@@ -100,8 +106,8 @@ def paired_bootstrap(baseline: Counts, system: Counts) -> float:
 class _Counted(BLEU):
     """BLEU that is given counts instead of text; the tokenizer has done its work."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tokenize: str = "13a") -> None:
+        super().__init__(smooth_method=build_bleu(tokenize, lowercase=False).smooth_method)
         self.num_refs = 1
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:

@@ -146,7 +146,8 @@ def made_of(endpoints: Endpoints) -> dict[str, str]:
 def _program_hash() -> str:
     """Returns a hash of the sources that make the graph."""
     result, root = hashlib.sha256(), Path(__file__).parents[1]
-    for path in sorted(path for room in ROOMS for path in (root / room).glob("*.py")):
+    rooms = (path for room in ROOMS for path in (root / room).glob("*.py"))
+    for path in sorted([*rooms, root / "languages.py"]):  # which say how texts are cut and joined
         result.update(path.read_bytes())
     return result.hexdigest()
 

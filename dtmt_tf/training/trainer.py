@@ -148,7 +148,7 @@ class Trainer:
             refuse_late(changes, self.checkpoints.folder)
         for row in as_lines(changes):
             logger.warning("Going on with a change: %s", row)
-        if moved and self._scored and not ended:
+        if moved and not ended and any("bleu" in entry for entry in self.history):
             logger.warning(
                 "Earlier validation scores do not compare with new ones and no longer count: only "
                 "new ones decide which checkpoints are the best."

@@ -95,7 +95,7 @@ def test_several_files_are_read_and_pairs_held_out_without_dev(capsys):
     assert values["data.train_source"] == ["a.en", "b.en"]
     assert values["data.train_target"] == ["a.de", "b.de"]
     assert values["data.held_out"] == (PAIRS + 10) // 10
-    assert why["held_out"] == "sized: a tenth of the pairs, as no --dev is given"
+    assert why["held_out"] == "sized: a tenth of the pairs, at most 1,000, as no --dev is given"
 
 
 def test_set_and_config_win(capsys, here):

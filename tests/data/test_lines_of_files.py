@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import lzma
 import tracemalloc
@@ -62,6 +63,7 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
     ("content", "advice"),
     [
         (gzip.compress(TEXT), "its name end in .gz"),
+        (bz2.compress(TEXT), "it is packed by bzip2. Unpack it"),
         (lzma.compress(TEXT), "its name end in .xz"),
         (TEXT.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
     ],

@@ -52,6 +52,12 @@ def test_a_line_that_is_another_is_named(lines, message):
         known(*lines)
 
 
+def test_each_unit_is_scaled_by_the_training_sentences():
+    found = probing._scaled({"tr": [np.array([[0.0, 5], [2, 5]])], "te": [np.array([[3.0, 7]])]})
+    np.testing.assert_array_equal(found["tr"], [[[-1, 0], [1, 0]]])
+    np.testing.assert_array_equal(found["te"], [[[2, 2]]])  # the second never varied
+
+
 def made_up(rng, property_of, widths=(6,), times=1):
     """A task of the labels "no" and "yes", and random representations that have it inside."""
     representations = {

@@ -1,5 +1,6 @@
 """The page about a run: what it says follows from the facts, and no text becomes markup."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
@@ -79,6 +80,11 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
     bleu = facts().splits[0].scores["bleu"]
     assert low < bleu < high and f"{bleu:.2f}" in reader.text
     assert page(facts()) == text
+
+
+def test_letters_that_the_font_lacks_are_left_to_what_shows_the_page(recwarn):
+    text = page(dataclasses.replace(facts(), attention=[(["狗"], ["Hund"], np.eye(1))]))
+    assert ">狗<" in text and not [each for each in recwarn if "Glyph" in str(each.message)]
 
 
 def test_lines_are_binned_by_words_and_no_bin_is_small():

@@ -45,6 +45,13 @@ def test_bleu_of_counts_is_bleu_of_text(texts, options):
     assert bleu_of(counts[part]) == pytest.approx(expected)
 
 
+def test_multi_bleu_of_counts_is_not_smoothed():
+    translations, references = ["a b c x", "d e f g"], ["a b c d", "d e g f"]  # no 4 in a row
+    counts = count_sentences(translations, references, tokenize="multi-bleu")
+    assert bleu_of(counts) > bleu_of(counts, "multi-bleu") == 0
+    assert bleu_interval([counts], "multi-bleu") == (0, 0)
+
+
 def test_ngrams_follow_from_lengths(texts):
     lines, first, _ = texts
     counts = count_sentences(["", "a", "a b c d e", *first], ["a", "a", "a b c d e", *lines])

@@ -6,6 +6,7 @@ import functools
 import json
 import random
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import tensorflow as tf
 import dtmt_tf.export
 from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.models import DTMT
 from dtmt_tf.planning import random_ids
 from pipelines.benchmark import command as benchmark
 from pipelines.benchmark import corpora, growth, products, speed, timing, translations, updates
@@ -164,6 +166,28 @@ def test_train_describes_speed_memory_parts_and_start(measure, tmp_path, capsys)
     assert record["machine"]["threads"] >= 1
     assert list((tmp_path / "profile" / "0").rglob("*.xplane.pb"))
     assert f"| {rate['median']:,.0f} |" in capsys.readouterr().out
+
+
+def test_the_parts_of_an_update_add_up(monkeypatch):
+    times = iter((1, 2, 4, 20, 50))  # encoder, query, transition, features, loss
+    monkeypatch.setattr(updates, "seconds_of", lambda *_: next(times))
+    step = Mock(slices=1, strategy=Mock(num_replicas_in_sync=2), model=Mock(spec=DTMT, cell=None))
+    pieces = {
+        "encoder": 1, "query": 2, "attention": 13, "decoder transition": 4, "softmax and loss": 30
+    }  # fmt: skip
+    assert updates.forward_seconds(step, []) == pieces
+    monkeypatch.setattr(updates, "forward_seconds", lambda *_: pieces)
+    monkeypatch.setattr(updates.Updates, "_optimizer_seconds", lambda _: 7)
+    subject = object.__new__(updates.Updates)
+    subject.step, subject.training = step, Mock(passes=4)  # on two devices, each half of them
+    subject.batches = tf.data.Dataset.from_tensors((0, 0)).repeat(3)
+    subject.seconds, subject.waited = [200, 210, 250], [1, 5, 9]
+    assert subject.parts() == {
+        "input": 5,
+        **{name: 2 * seconds for name, seconds in pieces.items()},
+        "backward": 210 - 5 - 2 * 50 - 3 * 7,
+        "optimizer": 21,
+    }
 
 
 def test_other_models_are_measured_without_parts(measure):

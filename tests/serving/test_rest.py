@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 import pytest
 import requests
 
+from dtmt_tf.server.rest import MAX_BYTES, _unpacked
 from tests.serving.calls import LINES, TEXTS, as_text, assert_same
 
 TRANSLATE = "/v1/models/translator:predict"
@@ -250,6 +251,9 @@ def test_a_packed_body_is_unpacked(server, in_python, monkeypatch):
     assert answer.ok and answer.json()["predictions"]
     assert post(body).status_code == 200  # its header is wrong, and nothing is lost
     assert post(gzip.compress(body)[:-9]).status_code == 400
+    assert post(gzip.compress(b" " * (MAX_BYTES + 1))).status_code == 413
+    monkeypatch.setattr("dtmt_tf.server.rest.MAX_BYTES", 1000)
+    assert len(_unpacked(gzip.compress(b" " * 100_000))) == 1001  # no more is unpacked
 
 
 def test_status_names_the_version_that_is_served(rest):

@@ -68,6 +68,8 @@ def test_the_newest_and_the_best_are_kept(tmp_path):
     assert folder.steps() == [20, 40, 50]
     assert folder.last(2, history) == [40, 50]
     assert folder.best(2, history) == [20, 50]
+    equal = checkpoint(50, [3.0, 9.0, 4.0, 6.0, 6.0]).history
+    assert folder.best(2, equal) == [20, 50]  # the newer of two equal ones
 
 
 def test_a_checkpoint_made_by_a_signal_is_for_resuming_alone(tmp_path):

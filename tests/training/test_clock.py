@@ -50,6 +50,16 @@ def test_the_time_is_that_of_updates_in_all_sessions(tmp_path, monkeypatch):
     assert session().step == 5
 
 
+def test_the_rate_is_a_running_mean(monkeypatch):
+    instants = iter((0.0, 3.0, 6.0))
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: next(instants)))
+    watched = clock.Clock()
+    watched.count(300)
+    assert watched.rate == pytest.approx(100)
+    watched.count(600)
+    assert watched.rate == pytest.approx(0.9 * 100 + 0.1 * 200)
+
+
 def test_checkpoints_by_time_are_minutes_apart(tmp_path, monkeypatch):
     now, saved = 0.0, []
     monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: now))

@@ -50,6 +50,17 @@ def test_the_clipping_norm_stays_where_scores_took_it(tmp_path):
         assert later.update.clip_norm == clip_norm
 
 
+def test_scores_of_another_kind_do_not_count_where_nothing_is_scored_any_more(tmp_path):
+    training = dataclasses.replace(TRAINING, validation_steps=1, max_steps=6, patience=3)
+    make_trainer(tmp_path, training, scores=lambda: {"bleu": 90.0}, stop_after=3).run()
+    limits = Limits(allow_changes=["conditions.validation"])
+    later = make_trainer(tmp_path, training, limits=limits)
+    later.settings["conditions"] = {**later.settings["conditions"], "validation": "none"}
+    assert later.restore() == 3
+    assert later.run().step == 6
+    assert later.checkpoints.best(2, later.history) == [5, 6]
+
+
 @pytest.mark.parametrize("change", ["evaluation.exact_match", "decoding.batch_size"])
 def test_scores_stay_where_what_changes_moves_none(tmp_path, change):
     training = dataclasses.replace(TRAINING, validation_steps=1, max_steps=6, patience=3)

@@ -18,6 +18,7 @@ from dtmt_tf.training import step as step_module
 from tests.reference import numpy_dtmt as ref
 
 CLIPPING = 0.05  # far below the gradients' norm, about 0.2
+SMOOTHING = 0.3  # of labels; not the default
 PLAIN = TrainingConfig(
     learning_rate=1e-3,
     schedule_replicas=1,
@@ -118,7 +119,7 @@ def test_workers_share_out_the_rows_of_a_batch():
 @without_graphs
 def test_updates_are_the_twins_clipped_adam():
     adam = {"adam_beta_1": 0.8, "adam_beta_2": 0.95, "adam_epsilon": 1e-4}
-    training = dataclasses.replace(PLAIN, **adam)
+    training = dataclasses.replace(PLAIN, label_smoothing=SMOOTHING, **adam)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
         model = DTMT.build(40, 40, training)
@@ -126,7 +127,7 @@ def test_updates_are_the_twins_clipped_adam():
     weights = [variable.numpy().astype(float) for variable in model.trainable_variables]
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
     for t, (source, target) in enumerate(batches(), start=1):
-        gradients = [g.numpy() for g in forced_gradients(model, source, target)]
+        gradients = [g.numpy() for g in forced_gradients(model, source, target, SMOOTHING)]
         clipped, norm = ref.clip_by_global_norm(gradients, CLIPPING)
         log_probs = ref.log_softmax(model(source, target).numpy().astype(float))
         plain = -np.take_along_axis(log_probs, target[..., None], axis=-1)[target != 0].mean()
@@ -141,13 +142,13 @@ def test_updates_are_the_twins_clipped_adam():
         np.testing.assert_allclose(variable.numpy(), weight, atol=2e-6)
 
 
-def forced_gradients(model, source, target):
+def forced_gradients(model, source, target, smoothing=0.1):
     """Gradients by the plainest road: full logits, one-hot targets, mean over real words."""
     with tf.GradientTape() as tape:
         logits = model(source, target)
         real = tf.cast(target != 0, tf.float32)
-        q = 0.1 / 39
-        wanted = tf.one_hot(target, 40) * (0.9 - q) + q
+        q = smoothing / 39
+        wanted = tf.one_hot(target, 40) * (1 - smoothing - q) + q
         losses = -tf.reduce_sum(wanted * tf.nn.log_softmax(logits), axis=-1)
         loss = tf.reduce_sum(losses * real) / tf.reduce_sum(real)
     return map(
