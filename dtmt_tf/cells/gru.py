@@ -34,7 +34,7 @@ class GRUCell(GatedCell):
         units: Size of the state, H. Positive.
         use_candidate_bias: Whether `b` exists; the paper's parameter counts say it does not.
         reset_after: Whether the reset gate stands after the product.
-        **kwargs: See `AbstractRNNCell`.
+        **kwargs: See `GatedCell`.
 
     Call arguments:
         inputs: `x`, shape `[B, I]`.

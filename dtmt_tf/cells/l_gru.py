@@ -30,7 +30,7 @@ class LGRUCell(GatedCell):
 
     Args:
         units: Size of the state, H. Positive.
-        **kwargs: See `AbstractRNNCell`.
+        **kwargs: See `GatedCell`.
 
     Call arguments:
         inputs: `x`, shape `[B, I]`.

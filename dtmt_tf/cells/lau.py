@@ -33,7 +33,7 @@ class LAUCell(GatedCell):
 
     Args:
         units: Size of the state, H. Positive.
-        **kwargs: See `AbstractRNNCell`.
+        **kwargs: See `GatedCell`.
 
     Call arguments:
         inputs: `x`, shape `[B, I]`.

@@ -29,7 +29,7 @@ class TGRUCell(GatedCell):
     Args:
         units: Size of the state, H. Positive.
         scale: What `s` starts from; 0: there is none.
-        **kwargs: See `AbstractRNNCell`.
+        **kwargs: See `GatedCell`.
 
     Call arguments:
         inputs: Ignored but for the leading shape; present for the cell protocol. `[B, any]`.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -93,34 +93,74 @@ def beam_search(
     Raises:
         ValueError: If there is `choose` and hypotheses are to be pruned.
     """
-    beam_size, prune = decoding.beam_size, decoding.prune
-    if choose and prune:
-        raise ValueError(f"prune should be 0 with choose. Received: {prune:g}.")
-    candidates = 2 * beam_size if beam_size > 1 else 1
-    wanted = beam_size if wanted is None else wanted
-    penalty = functools.partial(
-        length_penalty, alpha=decoding.length_penalty, offset=decoding.length_offset
+    if choose and decoding.prune:
+        raise ValueError(f"prune should be 0 with choose. Received: {decoding.prune:g}.")
+    wanted = decoding.beam_size if wanted is None else wanted
+    search = _Search(step, decoding, wanted, choose, never, prefixes is not None)
+    start, nothing = search.begin(state, max_lengths, prefixes)
+    shapes = (tf.TensorShape([]), _shapes(start), _shapes(nothing))
+    _, _, results = tf.while_loop(
+        lambda time, beams, results: tf.size(beams.rows) > 0,
+        search.advance,
+        (tf.constant(0), start, nothing),
+        shape_invariants=shapes,
     )
-    batch = tf.shape(max_lengths)[0]
-    size = longest_of(max_lengths)
-    hidden, memory = state
-    hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beam_size, axis=1), hidden)
-    no_scores = tf.fill([batch, beam_size], MINUS_INFINITY)
-    no_ids = tf.zeros([batch, beam_size, size], tf.int32)
-    nothing = Hypotheses(no_ids, no_scores, no_scores, tf.zeros([batch, beam_size], tf.int32))
-    one_alive = tf.concat([[0.0], tf.fill([beam_size - 1], MINUS_INFINITY)], axis=0)
-    no_prefixes = tf.zeros([batch, 0], tf.int32)
+    return results
 
-    def keep_going(time: tf.Tensor, beams: _Beams, results: Hypotheses) -> tf.Tensor:
-        return tf.size(beams.rows) > 0
 
-    def advance(time: tf.Tensor, b: _Beams, results: Hypotheses) -> Any:
+@dataclass(frozen=True)
+class _Search:
+    """The rules of a search; see `beam_search` for what they are."""
+
+    step: Step
+    decoding: DecodingConfig
+    wanted: int | tf.Tensor
+    choose: Choose | None
+    never: Sequence[int] | tf.Tensor
+    has_prefixes: bool
+
+    @property
+    def candidates(self) -> int:
+        """How many continuations of a sentence are taken."""
+        return 2 * self.decoding.beam_size if self.decoding.beam_size > 1 else 1
+
+    def penalty(self, lengths: tf.Tensor) -> tf.Tensor:
+        """Returns what log probabilities of such lengths are divided by."""
+        return length_penalty(lengths, self.decoding.length_penalty, self.decoding.length_offset)
+
+    def begin(
+        self, state: tuple[Any, Any], max_lengths: tf.Tensor, prefixes: tf.Tensor | None
+    ) -> tuple[_Beams, Hypotheses]:
+        """Returns the sentences that may have a token, and results of all B without any."""
+        beam_size, batch = self.decoding.beam_size, tf.shape(max_lengths)[0]
+        hidden, memory = state
+        hidden = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, beam_size, axis=1), hidden)
+        no_scores = tf.fill([batch, beam_size], MINUS_INFINITY)
+        no_ids = tf.zeros([batch, beam_size, longest_of(max_lengths)], tf.int32)
+        no_lengths = tf.zeros([batch, beam_size], tf.int32)
+        nothing = Hypotheses(no_ids, no_scores, no_scores, no_lengths)
+        one_alive = tf.concat([[0.0], tf.fill([beam_size - 1], MINUS_INFINITY)], axis=0)
+        everyone = _Beams(
+            tf.range(batch),
+            max_lengths,
+            tf.zeros([batch, 0], tf.int32) if prefixes is None else prefixes,
+            (hidden, memory),
+            no_ids,
+            tf.repeat(one_alive[None], batch, axis=0),
+            nothing,
+        )
+        some = tf.where(max_lengths > 0)[:, 0]
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, some), everyone), nothing
+
+    def advance(self, time: tf.Tensor, b: _Beams, results: Hypotheses) -> Any:
+        """Makes one step of all sentences; those that are done leave for the results."""
+        beam_size, prune = self.decoding.beam_size, self.decoding.prune
         previous = tf.gather(b.ids, tf.maximum(time - 1, 0), axis=2)
         alive = Alive(b.log_probs > MINUS_INFINITY / 2) if prune else None
         if alive:
-            totals, origins, tokens, hidden = expand_alive(alive, previous, time, b)
+            totals, origins, tokens, hidden = self._expand_alive(alive, previous, time, b)
         else:
-            totals, origins, tokens, hidden = expand(previous, time, b)
+            totals, origins, tokens, hidden = self._expand(previous, time, b)
         time = time + 1
         ids = write(tf.gather(b.ids, origins, batch_dims=1), time - 1, tokens)
         ends = tf.equal(tokens, EOS_ID)
@@ -142,7 +182,7 @@ def beam_search(
             b.finished,
             Hypotheses(
                 ids,
-                tf.where(possible, totals / penalty(time), MINUS_INFINITY),
+                tf.where(possible, totals / self.penalty(time), MINUS_INFINITY),
                 totals,
                 tf.where(possible, time, 0),
             ),
@@ -152,78 +192,68 @@ def beam_search(
         beams = b._replace(
             state=(hidden, b.state[1]), ids=new_ids, log_probs=log_probs, finished=finished
         )
-        longest = time + tf.minimum(b.max_lengths - time, decoding.lookahead)
-        done = _settled(beams, penalty(longest), wanted) | (time >= b.max_lengths)
-        return (time, *tf.cond(tf.reduce_any(done), lambda: leave(beams, results, done),
+        longest = time + tf.minimum(b.max_lengths - time, self.decoding.lookahead)
+        done = _settled(beams, self.penalty(longest), self.wanted) | (time >= b.max_lengths)
+        return (time, *tf.cond(tf.reduce_any(done), lambda: self._leave(beams, results, done),
                                lambda: (beams, results)))  # fmt: skip
 
-    def stepped(
-        ids: tf.Tensor, state: Any, own: tf.Tensor, time: tf.Tensor
+    def _expand(self, previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
+        """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
+        log_probs, hidden = self._stepped(previous, b.state, b.prefixes, time)
+        # 1 and an unknown number would not be 1
+        log_probs.set_shape([None, self.decoding.beam_size, None])
+        totals = tf.expand_dims(b.log_probs, 2) + log_probs
+        vocab_size = log_probs.shape[2] or tf.shape(log_probs)[2]
+        if self.choose:
+            totals, flat = self.choose(totals, (hidden, b.state[1]), self.candidates)
+        else:
+            totals, flat = best_continuations(totals, self.candidates)
+        return totals, flat // vocab_size, flat % vocab_size, hidden
+
+    def _expand_alive(self, alive: Alive, previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
+        """Does so for those alive; hidden states are packed. The best are some of each one's."""
+        hidden, memory = b.state
+        state = alive.pack(hidden), alive.share(memory)
+        log_probs, hidden = self._stepped(
+            alive.pack(previous), state, alive.share(b.prefixes), time
+        )
+        each = min(self.candidates, log_probs.shape[2] or self.candidates)
+        values, tokens = best_continuations(log_probs, each)  # [R, C]
+        values, tokens = alive.unpack((values[:, None], tokens[:, None]))  # [b, K, C]
+        totals = tf.where(alive.alive[..., None], b.log_probs[..., None] + values, MINUS_INFINITY)
+        width = self.decoding.beam_size * each
+        totals, flat = tf.math.top_k(tf.reshape(totals, [-1, width]), self.candidates)
+        tokens = tf.gather(tf.reshape(tokens, [-1, width]), flat, batch_dims=1)
+        return totals, flat // each, tokens, hidden
+
+    def _stepped(
+        self, ids: tf.Tensor, state: Any, prefixes: tf.Tensor, time: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
         """Returns log probabilities that prefixes `[b, P]` and length allow, and hidden states."""
-        log_probs, (hidden, _) = step(ids, state)
-        free = writable(log_probs, time, decoding.min_length, never)
-        if prefixes is not None:
+        log_probs, (hidden, _) = self.step(ids, state)
+        free = writable(log_probs, time, self.decoding.min_length, self.never)
+        if self.has_prefixes:
             free = tf.cond(
-                time < tf.shape(own)[1],
-                lambda: _only_prefix(log_probs, free, own, time),
+                time < tf.shape(prefixes)[1],
+                lambda: _only_prefix(log_probs, free, prefixes, time),
                 lambda: free,
             )
         return free, hidden
 
-    def expand(previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
-        """Returns the best continuations `[b, C]`, their origins and tokens; hidden states."""
-        log_probs, hidden = stepped(previous, b.state, b.prefixes, time)
-        log_probs.set_shape([None, beam_size, None])  # 1 and an unknown number would not be 1
-        totals = tf.expand_dims(b.log_probs, 2) + log_probs
-        vocab_size = log_probs.shape[2] or tf.shape(log_probs)[2]
-        if choose:
-            totals, flat = choose(totals, (hidden, b.state[1]), candidates)
-        else:
-            totals, flat = best_continuations(totals, candidates)
-        return totals, flat // vocab_size, flat % vocab_size, hidden
-
-    def expand_alive(alive: Alive, previous: tf.Tensor, time: tf.Tensor, b: _Beams) -> Any:
-        """Does so for those alive; hidden states are packed. The best are some of each one's."""
-        hidden, memory = b.state
-        state = alive.pack(hidden), alive.share(memory)
-        log_probs, hidden = stepped(alive.pack(previous), state, alive.share(b.prefixes), time)
-        each = min(candidates, log_probs.shape[2] or candidates)
-        values, tokens = best_continuations(log_probs, each)  # [R, C]
-        values, tokens = alive.unpack((values[:, None], tokens[:, None]))  # [b, K, C]
-        totals = tf.where(alive.alive[..., None], b.log_probs[..., None] + values, MINUS_INFINITY)
-        totals, flat = tf.math.top_k(tf.reshape(totals, [-1, beam_size * each]), candidates)
-        tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * each]), flat, batch_dims=1)
-        return totals, flat // each, tokens, hidden
-
-    def leave(beams: _Beams, results: Hypotheses, done: tf.Tensor) -> tuple[_Beams, Hypotheses]:
+    def _leave(
+        self, beams: _Beams, results: Hypotheses, done: tf.Tensor
+    ) -> tuple[_Beams, Hypotheses]:
+        """Moves sentences that are done from the beams to the results."""
         rows = tf.boolean_mask(beams.rows, done)[:, None]
         results = tf.nest.map_structure(
             lambda all_rows, new: tf.tensor_scatter_nd_update(
                 all_rows, rows, tf.boolean_mask(new, done)
             ),
             results,
-            _ranked(beams, penalty),
+            _ranked(beams, self.penalty),
         )
         stay = tf.where(~done)[:, 0]
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, stay), beams), results
-
-    everyone = _Beams(
-        tf.range(batch),
-        max_lengths,
-        no_prefixes if prefixes is None else prefixes,
-        (hidden, memory),
-        no_ids,
-        tf.repeat(one_alive[None], batch, axis=0),
-        nothing,
-    )
-    some = tf.where(max_lengths > 0)[:, 0]
-    start = tf.nest.map_structure(lambda tensor: tf.gather(tensor, some), everyone)
-    shapes = (tf.TensorShape([]), _shapes(start), _shapes(nothing))
-    _, _, results = tf.while_loop(
-        keep_going, advance, (tf.constant(0), start, nothing), shape_invariants=shapes
-    )
-    return results
 
 
 def _shapes(tensors: Any) -> Any:

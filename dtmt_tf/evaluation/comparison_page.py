@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from sacrebleu.metrics.chrf import CHRF
 
 from dtmt_tf.evaluation.page import (
     COLOURS,
@@ -24,6 +23,7 @@ from dtmt_tf.evaluation.page import (
     whole,
 )
 from dtmt_tf.evaluation.scores import SystemScore
+from dtmt_tf.evaluation.sentences import sentence_chrf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,9 +79,8 @@ def page(found: Compared) -> str:
 
 def sentence_scores(found: Compared, system: int) -> npt.NDArray[np.float64]:
     """Returns chrF2 of each sentence of a system, 0 to 100, `[N]`."""
-    metric = CHRF(lowercase=found.lowercase)
-    pairs = zip(found.translations[system], *found.references, strict=True)
-    return np.array([metric.sentence_score(text, theirs).score for text, *theirs in pairs])
+    how = {"lowercase": found.lowercase}
+    return sentence_chrf(found.translations[system], *found.references, **how)
 
 
 def bars(changes: npt.NDArray[np.float64]) -> Figure:

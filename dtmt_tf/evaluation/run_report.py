@@ -11,7 +11,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sacrebleu.metrics.chrf import CHRF
 
 from dtmt_tf.evaluation.page import (
     COLOURS,
@@ -28,7 +27,13 @@ from dtmt_tf.evaluation.page import (
 )
 from dtmt_tf.evaluation.picture import error_bars
 from dtmt_tf.evaluation.scores import SAMPLES, SEED
-from dtmt_tf.evaluation.sentences import Counts, bleu_interval, bleu_of, count_sentences
+from dtmt_tf.evaluation.sentences import (
+    Counts,
+    bleu_interval,
+    bleu_of,
+    count_sentences,
+    sentence_chrf,
+)
 from dtmt_tf.languages import has_blanks
 
 if TYPE_CHECKING:
@@ -263,11 +268,7 @@ def _with_interval(score: float | None, bounds: Sequence[float] | None) -> str:
 
 def _extremes(split: SplitFacts) -> list[str]:
     """The sentences with the lowest and the highest chrF2; of equal ones the first."""
-    metric = CHRF(lowercase=split.lowercase)
-    scores = [
-        metric.sentence_score(text, [reference]).score
-        for text, reference in zip(split.translations, split.references, strict=True)
-    ]
+    scores = sentence_chrf(split.translations, split.references, lowercase=split.lowercase)
     parts = []
     for title, sign in (("worst", 1), ("best", -1)):
         parts.append(f"<h2>{escape(split.name)}: {title} sentences</h2>")

@@ -229,7 +229,6 @@ def compare_systems(
     tokenize: str = "13a",
     lowercase: bool = False,
     samples: int = SAMPLES,
-    seed: int = SEED,
 ) -> list[SystemScore]:
     """Compares systems with a baseline by sacreBLEU's paired bootstrap resampling.
 
@@ -247,7 +246,6 @@ def compare_systems(
         tokenize: See `score_hypotheses`.
         lowercase: Whether to ignore case.
         samples: Number of bootstrap resamples. Positive.
-        seed: Seed of the resampling. Positive.
 
     Returns:
         One score per system, in the order given, the baseline first.
@@ -265,11 +263,11 @@ def compare_systems(
             "A comparison needs a baseline and at least one other system. "
             f"Received: {', '.join(named_hypotheses) or 'none'}."
         )
-    if samples < 1 or seed < 1:
-        raise UserError(f"`samples` and `seed` should be positive. Received: {samples}, {seed}.")
+    if samples < 1:
+        raise UserError(f"`samples` should be positive. Received: {samples}.")
     for name, hypotheses in named_hypotheses.items():
         _check_counts(f"hypotheses of system '{name}'", hypotheses, [references, *more_references])
-    with sacrebleu_seed(seed):
+    with sacrebleu_seed(SEED):
         test = PairedTest(
             list(named_hypotheses.items()),
             {

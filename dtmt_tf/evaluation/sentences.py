@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from dtmt_tf.evaluation.scores import (
@@ -57,6 +58,21 @@ def count_ngrams(lengths_and_matches: Counts) -> Counts:
     """
     ngrams = lengths_and_matches[:, :1] - np.arange(ORDERS)
     return np.concatenate([lengths_and_matches, np.maximum(ngrams, 0)], axis=1)
+
+
+def sentence_chrf(
+    hypotheses: Sequence[str], *references: Sequence[str], lowercase: bool = False
+) -> npt.NDArray[np.float64]:
+    """Returns chrF2 of each sentence, 0 to 100, `[N]`.
+
+    Args:
+        hypotheses: One translation per source sentence.
+        references: One or more references of each, in the same order.
+        lowercase: Whether to ignore case.
+    """
+    metric = CHRF(lowercase=lowercase)
+    pairs = zip(hypotheses, *references, strict=True)
+    return np.array([metric.sentence_score(text, theirs).score for text, *theirs in pairs])
 
 
 def bleu_of(counts: Counts, tokenize: str = "13a") -> float:

@@ -18,10 +18,13 @@ SERVER_IMAGE = "tensorflow/serving:2.20.0"
 # Products of this size gain nothing by threads: one line alone takes 1.4 to 1.8 times as long.
 SERVER_OPTIONS = "--tensorflow_intra_op_parallelism=1"
 SERVED_AS = "dtmt"
-_SEARCH = ("precision", "beam_size", "length_penalty", "length_offset", "extra_length",
-           "min_length", "lookahead")  # fmt: skip
 _FASTER = ("shortlist", "prune")  # told if set
 _UNKNOWN = ("replace_unknown", "dictionary")  # told if the first is set
+_SEARCH = [  # what else a translation depends on
+    field.name
+    for field in dataclasses.fields(DecodingConfig)
+    if field.name not in ("batch_size", *_FASTER, *_UNKNOWN)
+]
 
 
 def model_card(

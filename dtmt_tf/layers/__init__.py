@@ -13,6 +13,7 @@ from dtmt_tf.layers.embedding import TokenEmbedding, positional_signal
 from dtmt_tf.layers.encoder import BidirectionalEncoder
 from dtmt_tf.layers.fusion import FUSIONS, Fusion
 from dtmt_tf.layers.initializers import ByShape
+from dtmt_tf.layers.masked_mean import masked_mean
 from dtmt_tf.layers.normed_affine import NormedAffine
 from dtmt_tf.layers.readout import Readout
 from dtmt_tf.layers.recurrence_encoder import RecurrenceEncoder, RecurrenceLayer
@@ -24,7 +25,8 @@ from dtmt_tf.layers.stacked_encoder import StackedEncoder
 from dtmt_tf.layers.state_readout import StateReadout
 from dtmt_tf.layers.transformer import TransformerLayer, TransformerStack
 from dtmt_tf.layers.transition_decoder import TransitionDecoderCell
-from dtmt_tf.layers.transition_rnn import Seen, TransitionRNN, watching
+from dtmt_tf.layers.transition_rnn import TransitionRNN
+from dtmt_tf.layers.watching import Seen, watching
 
 __all__ = [
     "FUSIONS",
@@ -60,5 +62,6 @@ __all__ = [
     "TransitionRNN",
     "WordRecurrence",
     "positional_signal",
+    "masked_mean",
     "watching",
 ]

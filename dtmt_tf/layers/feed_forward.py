@@ -39,6 +39,6 @@ class FeedForwardLayer(keras.layers.Layer):
         self.outer_norm.build(x_shape)
 
     def feed_forward(self, x: Any, training: bool, seeds: Any) -> Any:
-        """Returns the new state."""
+        """Returns the new state from the old one, `[..., d]` both."""
         result = self.outer(ops.relu(self.inner(self.outer_norm.before(x))))
         return self.outer_norm.after(x, result, training, seeds)

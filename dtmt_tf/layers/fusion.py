@@ -12,7 +12,7 @@ from dtmt_tf.layers.affine import Affine
 from dtmt_tf.layers.attention import MASKED_SCORE
 from dtmt_tf.layers.dot_attention import MultiHeadDotAttention
 from dtmt_tf.layers.residual_norm import ResidualNorm
-from dtmt_tf.layers.transition_rnn import note
+from dtmt_tf.layers.watching import note
 
 KEPT = 5.0  # offset of a gate that begins by keeping 99 % of what was there
 
@@ -84,7 +84,7 @@ class Fusion(keras.layers.Layer, abc.ABC):
         return [*self.attention.precompute(states), bias]
 
     def read(self, x: Any, memory: list[Any], training: bool, seeds: Any) -> Any:
-        """Returns `LN(attention(x, H_r) + x)`, R of the paper."""
+        """Returns `LN(attention(x, H_r) + x)`, R of the paper, for x `[B, T, d]`; see `call`."""
         *keys_values, bias = memory
         result, _ = self.attention(self.norm.before(x), keys_values, bias[:, None, None])
         return self.norm.after(x, result, training, seeds)

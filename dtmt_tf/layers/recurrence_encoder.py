@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dtmt_tf.layers.feed_forward import FeedForwardLayer
+from dtmt_tf.layers.masked_mean import masked_mean
 from dtmt_tf.layers.recurrences import AttentiveRecurrence, WordRecurrence
 from dtmt_tf.layers.residual_norm import ResidualNorm
 
@@ -64,8 +65,7 @@ class RecurrenceLayer(FeedForwardLayer):
 
     def call(self, x: Any, mask: Any, training: bool = False, seeds: Any = None) -> tuple[Any, Any]:
         """Runs the parts one after the other."""
-        shares = ops.cast(mask, x.dtype)[..., None]
-        mean = ops.sum(x * shares, axis=1) / ops.maximum(ops.sum(shares, axis=1), 1.0)
+        mean = masked_mean(x, mask)
         directions = len(self.recurrence.chains)
         first = [mean] * directions if self.is_first else ops.split(mean, directions, axis=-1)
         states, mask = self.recurrence(x, mask, first, training=training, seeds=seeds)

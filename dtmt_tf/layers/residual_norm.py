@@ -29,11 +29,18 @@ class ResidualNorm(keras.layers.LayerNormalization):
         self.dropout_rate = dropout_rate
 
     def before(self, x: Any) -> Any:
-        """Returns what f reads."""
+        """Returns what f reads, `[..., d]` like the state x."""
         return self(x) if self.pre_norm else x
 
     def after(self, x: Any, result: Any, training: bool = False, seeds: Any = None) -> Any:
-        """Returns the new state from the old one, or 0.0 for none, and from f's result."""
+        """Returns the new state, `[..., d]`.
+
+        Args:
+            x: The old state, `[..., d]`, or 0.0 for none.
+            result: What f made of it, `[..., d]`.
+            training: Whether dropout is active.
+            seeds: A `keras.random.SeedGenerator` for the dropout mask.
+        """
         if training and self.dropout_rate:
             result = keras.random.dropout(result, self.dropout_rate, seed=seeds)
         return x + result if self.pre_norm else self(x + result)

@@ -82,7 +82,12 @@ class TransformerLayer(FeedForwardLayer):
         self.build_feed_forward(x_shape)
 
     def precompute(self, annotations: Any, recurrent: Any = None) -> list[Any]:
-        """Returns keys and values of the annotations; with a fusion, its memory, too."""
+        """Returns keys and values of the annotations; with a fusion, its memory, too.
+
+        Args:
+            annotations: `[B, S, A]`.
+            recurrent: What a fusion reads: states `[B, R, M]` and their mask `[B, R]`.
+        """
         memory = self.source_attention.precompute(annotations)
         return memory if self.fusion is None else [*memory, self.fusion.precompute(*recurrent)]
 

@@ -8,7 +8,14 @@ from typing import Any
 from keras import ops
 
 from dtmt_tf.config import PAD_ID
-from dtmt_tf.layers import AbstractDecoderCell, Seen, TokenEmbedding, TransitionRNN, watching
+from dtmt_tf.layers import (
+    AbstractDecoderCell,
+    Seen,
+    TokenEmbedding,
+    TransitionRNN,
+    masked_mean,
+    watching,
+)
 from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements
 
 ATTENTION = "attention"  # how the names of weights end in what a cell tells
@@ -78,9 +85,7 @@ class RecurrentModel(TranslationModel):
 
     def start(self, annotations: Any, mask: Any) -> tuple[list[Any], list[Any]]:
         """Returns the decoder's first states, `[B, H]` each, and its memory of the sources."""
-        lengths = ops.sum(ops.cast(mask, annotations.dtype), axis=1, keepdims=True)
-        mean = ops.sum(annotations, axis=1) / ops.maximum(lengths, 1.0)
-        first = self.initial_state(mean)
+        first = self.initial_state(masked_mean(annotations, mask))
         return [first for _ in self.cell.hidden_sizes], self.cell.precompute(annotations, mask)
 
     def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:

@@ -205,13 +205,13 @@ class Transformer(TranslationModel):
     def source_memory(
         self, source_ids: Any, training: bool = False, seeds: Any = None
     ) -> list[Any]:
-        """Returns the decoder's memory of the sources."""
+        """Returns the decoder's memory of the sources: keys and values of each layer, the mask."""
         return self.decoder.precompute(*self.annotate(source_ids, training, seeds))
 
     def decode(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
     ) -> tuple[Any, list[Any]]:
-        """Returns the decoder's states `[B, T, d]` and the attention weights of each layer."""
+        """Returns the decoder's states `[B, T, d]` and attention, a layer's `[B, heads, T, S]`."""
         memory = self.source_memory(source_ids, training, seeds)
         previous = ops.pad(target_ids[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         positions = ops.arange(ops.shape(target_ids)[1])

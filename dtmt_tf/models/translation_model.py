@@ -38,9 +38,14 @@ class TranslationModel(keras.Model, abc.ABC):
 
     Training reads `features` and `readout`; search reads `encode` and `decode_step`. Both roads
     share their layers, so that a forced and a searched prefix score the same.
+
+    Attributes:
+        source_embedding: The `TokenEmbedding` of source tokens.
+        readout: Turns features into logits; its last layer is an `Affine` called `logits`.
     """
 
-    readout: keras.layers.Layer
+    source_embedding: Any
+    readout: Any
 
     @abc.abstractmethod
     def features(

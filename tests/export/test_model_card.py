@@ -216,9 +216,10 @@ def test_scores_of_another_model_are_marked(change):
     text = section(card, "Scores")
     assert (
         "- test: scored with other weights or settings than this export: "
-        f"precision {search['precision']}, beam size {search['beam_size']}, "
+        f"beam size {search['beam_size']}, "
         f"length penalty 0.6, length offset 5.0, extra length 50, "
-        f"min length {search['min_length']}, lookahead {search['lookahead']}; "
+        f"min length {search['min_length']}, precision {search['precision']}, "
+        f"lookahead {search['lookahead']}; "
         f"mean of updates {updates}"
     ) in text
     assert "validation: scored" not in text
@@ -240,7 +241,7 @@ def test_scores_with_unknown_words_replaced_are_others():
         card = card_of(experiment_of(*settings), scores)
         assert [score["of_this_model"] for score in card["scores"].values()] == expected
         assert "/home" not in card_text(card)
-    told = "min length 0, lookahead 10, replace unknown True, dictionary words.tsv. A translation"
+    told = "lookahead 10, replace unknown True, dictionary words.tsv. A translation"
     assert told in section(card, "Limits")
 
 
@@ -277,8 +278,8 @@ def test_the_text_says_what_the_model_is():
     assert section(card, "Limits").splitlines() == [
         "- at most 1,280 lines of a request; other requests are refused",
         "- longest part: 100",
-        "- Fixed at export: precision float32, beam size 4, length penalty 0.6, length offset 5.0, "
-        "extra length 50, min length 0, lookahead 10. A translation can have `extra length` more "
+        "- Fixed at export: beam size 4, length penalty 0.6, length offset 5.0, extra length 50, "
+        "min length 0, precision float32, lookahead 10. A translation can have `extra length` more "
         "sub-words than its source.",
     ]
     training = section(card, "How it was trained")
