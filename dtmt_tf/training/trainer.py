@@ -83,7 +83,7 @@ class Trainer:
         summaries: Summaries | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.update = step
+        self.training_step = step
         self.training_set = training_set
         self.training: TrainingConfig = step.training
         self.plan = plan
@@ -158,14 +158,14 @@ class Trainer:
 
     def _take_over(self, checkpoint: Checkpoint, history: Sequence[Mapping[str, Any]]) -> None:
         try:
-            self.update.restore(checkpoint.weights, checkpoint.optimizer)
+            self.training_step.restore(checkpoint.weights, checkpoint.optimizer)
         except UserError as error:
             raise UserError(
                 f"{self.checkpoints.folder}: {error} Give this run a name of its own with --name, "
                 "or start over with --restart."
             ) from error
         self.history = [dict(entry) for entry in history]
-        self.update.clip_norm = clip_norm(self.training, self.history)
+        self.training_step.clip_norm = clip_norm(self.training, self.history)
         self.step = checkpoint.step
         self.rate_factor, self.bad_steps = checkpoint.rate_factor, checkpoint.bad_steps
         self.loss = checkpoint.loss
@@ -179,8 +179,8 @@ class Trainer:
         self.checkpoints.save(
             Checkpoint(
                 self.step,
-                self.update.translating_weights,
-                self.update.state,
+                self.training_step.translating_weights,
+                self.training_step.state,
                 self.history,
                 self.settings,
                 self._clock.seconds,
@@ -213,8 +213,8 @@ class Trainer:
         )
         try:
             with no_more_than_there_is():
-                ids = tf.fill([len(self.update.take(rows)), length], UNK_ID)
-                self.update.rehearse(ids, ids)
+                ids = tf.fill([len(self.training_step.take(rows)), length], UNK_ID)
+                self.training_step.rehearse(ids, ids)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
                 f"Memory does not suffice for the largest batch, {size} pairs of "
@@ -254,10 +254,10 @@ class Trainer:
                 self._validate(bar)
             stopped = 0
             while not self.finished() and not stopped:
-                if stop.requested() and self.update.alone:
+                if stop.requested() and self.training_step.alone:
                     break
                 batch = next(batches)
-                update = self.update(*batch, self.rate_factor, stop.requested())
+                update = self.training_step(*batch, self.rate_factor, stop.requested())
                 self.step += 1
                 self._clock.count(int(update.tokens))
                 stop.begin()
@@ -304,7 +304,7 @@ class Trainer:
 
     def _batches(self) -> Iterator[Batch]:
         dataset = self.training_set.batches(
-            self.plan, self.step, self.training.max_steps, self.update.take
+            self.plan, self.step, self.training.max_steps, self.training_step.take
         )
         return dataset.as_numpy_iterator()  # type: ignore[no-any-return]
 
@@ -321,9 +321,9 @@ class Trainer:
             each writes `bad-step-<number>-worker-<worker>.json`, with its own pairs. Checkpoints
             after the one it goes back to are removed.
         """
-        tensor = first_non_finite(self.update, *batch, self.step - 1)
-        number = worker_number(self.update.strategy)
-        worker = "" if self.update.alone else f"-worker-{number}"
+        tensor = first_non_finite(self.training_step, *batch, self.step - 1)
+        number = worker_number(self.training_step.strategy)
+        worker = "" if self.training_step.alone else f"-worker-{number}"
         path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}{worker}.json"
         record = {
             "step": self.step,
@@ -367,10 +367,10 @@ class Trainer:
     def _validate(self, bar: tqdm) -> None:
         entry: dict[str, Any] = {"step": self.step, "loss": self.loss}
         if self.validator.scores:
-            with self.update.averaged():
+            with self.training_step.averaged():
                 scores, samples, faults = self.validator.validate()
-            if not self.update.alone:  # as each ends and clips by its scores
-                scores = of_chief(self.update.strategy, scores)
+            if not self.training_step.alone:  # as each ends and clips by its scores
+                scores = of_chief(self.training_step.strategy, scores)
             entry |= scores
             if self.summaries:
                 self.summaries.validation(self.step, scores, samples)
@@ -384,7 +384,7 @@ class Trainer:
             lines += [f"  warning     {fault}" for fault in faults]
             bar.write(f"step {self.step}: " + "\n".join(lines), file=sys.stderr)
         self.history.append(entry)
-        self.update.clip_norm = clip_norm(self.training, self.history)
+        self.training_step.clip_norm = clip_norm(self.training, self.history)
         if self.summaries:
             self.summaries.inspection(self.step, *self.validator.inspect())
         self.save()

@@ -27,8 +27,8 @@ def undiagnosed(monkeypatch):
 
 def spoil(trainer, steps):
     """Makes the forward pass infinite at some updates."""
-    table = trainer.update.model.trainable_variables[0]
-    step, sound = trainer.update.step, table.numpy()
+    table = trainer.training_step.model.trainable_variables[0]
+    step, sound = trainer.training_step.step, table.numpy()
 
     def call(*arguments):
         at = int(step.optimizer.iterations.numpy())
@@ -40,7 +40,7 @@ def spoil(trainer, steps):
         table.assign(former)
         return update
 
-    trainer.update.step = Calls(step, call)
+    trainer.training_step.step = Calls(step, call)
 
 
 def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path, undiagnosed):
@@ -48,15 +48,15 @@ def test_an_update_that_is_not_finite_is_left_out_and_noted(tmp_path, undiagnose
     trainer = make_trainer(tmp_path, training)
     spoil(trainer, {1})
     kept = []
-    step = trainer.update.step.call
+    step = trainer.training_step.step.call
 
     def note(*arguments):
         kept.append([v.numpy() for v in state_of(trainer)])
         return step(*arguments)
 
-    trainer.update.step.call = note
+    trainer.training_step.step.call = note
     assert trainer.run().step == 4
-    assert int(trainer.update.optimizer.iterations.numpy()) == 4
+    assert int(trainer.training_step.optimizer.iterations.numpy()) == 4
     for before, after in zip(kept[1], kept[2], strict=True):  # around the second update
         np.testing.assert_array_equal(after, before)
     assert any((a != b).any() for a, b in zip(kept[2], kept[3], strict=True))
@@ -117,7 +117,7 @@ def test_it_goes_back_to_before_the_first_bad_update_whatever_was_saved_since(
     def note(checkpoint, history):
         went_back_to.append(checkpoint.step)
         go_back(checkpoint, history)
-        trainer.update.step = trainer.update.step.target  # all are sound again
+        trainer.training_step.step = trainer.training_step.step.target  # all are sound again
         assert trainer.checkpoints.steps()[0] == 2
 
     trainer._take_over = note
@@ -128,24 +128,24 @@ def test_it_goes_back_to_before_the_first_bad_update_whatever_was_saved_since(
 
 def state_of(trainer):
     """Everything that an update changes but its count."""
-    optimizer = trainer.update.optimizer
+    optimizer = trainer.training_step.optimizer
     moments = [v for v in optimizer.variables if len(v.shape)]
-    return [*trainer.update.model.trainable_variables, *moments, *optimizer.averages]
+    return [*trainer.training_step.model.trainable_variables, *moments, *optimizer.averages]
 
 
 @pytest.mark.graphs
 def test_the_first_tensor_that_is_not_finite_is_named(tmp_path):
     trainer = make_trainer(tmp_path, model=DTMT)
     batch = next(iter(trainer.training_set.batches(trainer.plan, 0, 1).as_numpy_iterator()))
-    bias = trainer.update.model.readout.logits.bias
+    bias = trainer.training_step.model.readout.logits.bias
     bias.assign([3e38] + 19 * [-3e38])  # finite; their differences are not
-    found = first_non_finite(trainer.update, *batch, 0)
+    found = first_non_finite(trainer.training_step, *batch, 0)
     assert re.fullmatch(
         r'Infinity or NaN in output 0 of graph op "\w+", made at \S*dtmt_tf/training/loss.py .*',
         found,
     ), found
     bias.assign(tf.fill(bias.shape, np.nan))
-    assert first_non_finite(trainer.update, *batch, 0) == f"the weight {bias.path}"
+    assert first_non_finite(trainer.training_step, *batch, 0) == f"the weight {bias.path}"
 
 
 def test_every_slice_is_computed_again():
@@ -167,10 +167,10 @@ def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_pat
     bad = {6, 7}
     spoil(trainer, bad)
     rates = {}
-    step = trainer.update.step.call
+    step = trainer.training_step.step.call
 
     def note(*arguments):
-        at = int(trainer.update.optimizer.iterations.numpy())
+        at = int(trainer.training_step.optimizer.iterations.numpy())
         update = step(*arguments)
         rates.setdefault(at, []).append(float(update.learning_rate))
         if at == 7 and len(rates[7]) == 1:
@@ -179,7 +179,7 @@ def test_after_some_bad_updates_it_goes_back_at_half_the_rate_then_stops(tmp_pat
             bad.update({9, 10, 11})
         return update
 
-    trainer.update.step.call = note
+    trainer.training_step.step.call = note
     with pytest.raises(UserError, match="the rate was halved before"):
         trainer.run()
     assert rates[4][1] == rates[4][0] / 2  # went back to the checkpoint of update 4
@@ -219,7 +219,7 @@ def test_it_goes_back_with_a_lower_rate_that_is_saved_and_without_scores_that_no
 
     def note(*arguments):
         go_back(*arguments)
-        trainer.update.step.call = killed
+        trainer.training_step.step.call = killed
 
     trainer._take_over = note
     with pytest.raises(KeyboardInterrupt):

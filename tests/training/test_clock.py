@@ -36,9 +36,9 @@ def test_the_time_is_that_of_updates_in_all_sessions(tmp_path, monkeypatch):
     def session(**options):
         scores = later(100, lambda: {"bleu": 1.0})
         trainer = make_trainer(tmp_path, training, scores=scores, **options)
-        folder, step = trainer.checkpoints, trainer.update.step
+        folder, step = trainer.checkpoints, trainer.training_step.step
         folder.save = later(50, folder.save)
-        trainer.update.step = Calls(step, later(3, lambda *batch: count(step(*batch))))
+        trainer.training_step.step = Calls(step, later(3, lambda *batch: count(step(*batch))))
         trainer.restore()
         trainer.run = later(1000, trainer.run)
         outcome = trainer.run()
@@ -66,7 +66,7 @@ def test_checkpoints_by_time_are_minutes_apart(tmp_path, monkeypatch):
     trainer = make_trainer(
         tmp_path, dataclasses.replace(TRAINING, max_steps=4, checkpoint_minutes=1)
     )
-    step, save = trainer.update.step, trainer.checkpoints.save
+    step, save = trainer.training_step.step, trainer.checkpoints.save
 
     def update(*arguments):
         nonlocal now
@@ -77,6 +77,6 @@ def test_checkpoints_by_time_are_minutes_apart(tmp_path, monkeypatch):
         saved.append(checkpoint.step)
         return save(checkpoint)
 
-    trainer.update.step, trainer.checkpoints.save = Calls(step, update), note
+    trainer.training_step.step, trainer.checkpoints.save = Calls(step, update), note
     trainer.run()
     assert {*saved} == {3, 4}  # the last is the end's

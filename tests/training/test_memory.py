@@ -56,7 +56,7 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
     before = weights_of(trainer)
     trainer.rehearse()
     assert weights_of(trainer) == before
-    assert int(trainer.update.optimizer.iterations.numpy()) == 0
+    assert int(trainer.training_step.optimizer.iterations.numpy()) == 0
     assert trainer.checkpoints.steps() == [0]  # to go back to, and whether the disk has room
     monkeypatch.setattr(memory, "available", lambda: 0)
     trainer.plan.sizes[-1] = 2_000_000
@@ -74,6 +74,8 @@ def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, siz
     trainer = make_trainer(tmp_path)
     trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32], sizes
     shapes = []
-    monkeypatch.setattr(trainer.update, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape)))
+    monkeypatch.setattr(
+        trainer.training_step, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape))
+    )
     trainer.rehearse()
     assert shapes == [rehearsed]

@@ -137,7 +137,7 @@ def test_a_run_that_is_stopped_goes_on_bit_for_bit(tmp_path, change):
     second = make_trainer(tmp_path / "parts", training)
     assert second.restore() == 4
     second.run()
-    assert first.update.losses + second.update.losses == whole.update.losses
+    assert first.training_step.losses + second.training_step.losses == whole.training_step.losses
     assert weights_of(second) == weights_of(whole)
-    for own, other in zip(second.update.state, whole.update.state, strict=True):
+    for own, other in zip(second.training_step.state, whole.training_step.state, strict=True):
         np.testing.assert_array_equal(own, other)

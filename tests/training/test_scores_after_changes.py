@@ -39,15 +39,15 @@ def test_the_clipping_norm_stays_where_scores_took_it(tmp_path):
     )
     first = make_trainer(tmp_path, training, scores=lambda: {"bleu": 90.0}, stop_after=3)
     first.run()
-    assert first.update.clip_norm == 0.25
+    assert first.training_step.clip_norm == 0.25
     for beam_size, done, clip_norm in ((7, 3, 0.125), (8, 5, 0.0625)):
         later = make_trainer(
             tmp_path, training, scores=lambda: {"bleu": 5.0}, limits=limits, stop_after=2
         )
         later.settings["decoding"] = {**later.settings["decoding"], "beam_size": beam_size}
-        assert later.restore() == done and later.update.clip_norm == 2 * clip_norm
+        assert later.restore() == done and later.training_step.clip_norm == 2 * clip_norm
         later.run()
-        assert later.update.clip_norm == clip_norm
+        assert later.training_step.clip_norm == clip_norm
 
 
 def test_scores_of_another_kind_do_not_count_where_nothing_is_scored_any_more(tmp_path):

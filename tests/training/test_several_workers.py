@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 
 def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
     told = make_trainer(tmp_path / "told")
-    step = told.update.step
+    step = told.training_step.step
 
     def terminated(*arguments):
         update = step(*arguments)
@@ -24,21 +24,21 @@ def test_workers_that_are_told_to_stop_agree_on_the_update(tmp_path):
             os.kill(os.getpid(), signal.SIGTERM)
         return update
 
-    told.update.step = Calls(step, terminated)
-    told.update.alone = False  # as with another worker, which the third update tells
+    told.training_step.step = Calls(step, terminated)
+    told.training_step.alone = False  # as with another worker, which the third update tells
     outcome = told.run()
     assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
     assert told.checkpoints.steps()[-1] == 3
 
     other = make_trainer(tmp_path / "other")
-    own = other.update.step
+    own = other.training_step.step
 
     def heard(*arguments):
         *batch, factor, _ = arguments
         return own(*batch, factor, int(own.optimizer.iterations.numpy()) == 2)
 
-    other.update.step = Calls(own, heard)
-    other.update.alone = False
+    other.training_step.step = Calls(own, heard)
+    other.training_step.alone = False
     outcome = other.run()
     assert (outcome.step, outcome.exit_code) == (3, 128 + signal.SIGTERM)
     assert other.checkpoints.steps()[-1] == 3
@@ -57,9 +57,9 @@ def test_a_worker_ends_for_the_reason_of_the_others(codes, code):
 
 def test_a_time_that_is_over_is_what_a_worker_tells_the_others(tmp_path):
     late = make_trainer(tmp_path, limits=Limits(max_seconds=0))
-    late.update.alone = False
-    told, step = [], late.update.step
-    late.update.step = Calls(step, lambda *given: told.append(given[-1]) or step(*given))
+    late.training_step.alone = False
+    told, step = [], late.training_step.step
+    late.training_step.step = Calls(step, lambda *given: told.append(given[-1]) or step(*given))
     outcome = late.run()
     assert (outcome.step, outcome.exit_code, told) == (2, 124, [0, 124])
 
@@ -74,9 +74,9 @@ def test_workers_stop_and_clip_by_the_scores_of_the_chief(tmp_path, monkeypatch)
     for name, rise in (("chief", 0.0), ("other", 0.01)):  # whose score never stands still
         scores = iter([{"bleu": 40.0 + k * rise} for k in range(9)])
         workers.append(make_trainer(tmp_path / name, training, scores=lambda s=scores: next(s)))
-        workers[-1].update.alone = False
+        workers[-1].training_step.alone = False
         workers[-1].run()
         monkeypatch.setattr(trainer, "of_chief", lambda *_: told.pop(0))
     chief, other = workers
     assert chief.history == other.history and len(chief.history) == 4
-    assert chief.update.clip_norm == other.update.clip_norm == 0.5
+    assert chief.training_step.clip_norm == other.training_step.clip_norm == 0.5

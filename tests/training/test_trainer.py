@@ -70,10 +70,10 @@ def test_a_run_stopped_in_mid_epoch_goes_on_bit_for_bit(tmp_path):
     assert second.restore() == 10
     second.run()
 
-    assert first.update.losses == whole.update.losses[:10]
-    assert second.update.losses == whole.update.losses[10:]
+    assert first.training_step.losses == whole.training_step.losses[:10]
+    assert second.training_step.losses == whole.training_step.losses[10:]
     assert weights_of(second) == weights_of(whole)
-    for own, other in zip(second.update.state, whole.update.state, strict=True):
+    for own, other in zip(second.training_step.state, whole.training_step.state, strict=True):
         np.testing.assert_array_equal(own, other)
 
 
@@ -83,7 +83,7 @@ def test_each_dropout_is_on(tmp_path):
         training = dataclasses.replace(TRAINING, max_steps=1, **off)
         trainer = make_trainer(tmp_path / str(len(losses)), training)
         trainer.run()
-        losses.append(trainer.update.losses[0])
+        losses.append(trainer.training_step.losses[0])
     assert len(set(losses)) == 5
 
 
@@ -104,7 +104,7 @@ def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
     assert [record["step"] for record in second.history] == [3, 6]
     assert second.history == whole.history
     assert weights_of(second) == weights_of(whole)
-    assert second.update.losses == whole.update.losses[3:]
+    assert second.training_step.losses == whole.training_step.losses[3:]
 
 
 def test_another_corpus_or_division_is_refused(after_one, tmp_path):
@@ -199,10 +199,10 @@ def test_the_clipping_norm_halves_while_the_score_stands_still_and_is_resumed(tm
     )
     trainer = make_trainer(tmp_path, training, scores=lambda: {"bleu": next(scores)})
     trainer.run()
-    assert trainer.update.clip_norm == 0.25
+    assert trainer.training_step.clip_norm == 0.25
     again = make_trainer(tmp_path, training, scores=dict)
     again.restore()
-    assert again.update.clip_norm == 0.25
+    assert again.training_step.clip_norm == 0.25
     before = [clip_norm(training, trainer.history[:k]) for k in range(10)]
     assert before == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]
 
@@ -213,7 +213,7 @@ def test_without_scores_the_clipping_norm_stays(tmp_path):
     )
     trainer = make_trainer(tmp_path, training)
     trainer.run()
-    assert len(trainer.history) == 5 and trainer.update.clip_norm == 1.0
+    assert len(trainer.history) == 5 and trainer.training_step.clip_norm == 1.0
 
 
 def test_another_optimizer_is_never_accepted(after_one, tmp_path):
@@ -252,13 +252,13 @@ def test_each_signal_that_ends_a_process_saves_its_work(tmp_path, number, monkey
     trainer, (reader, end) = make_trainer(tmp_path, SHORT), os.pipe()
     os.close(reader)
     before = signal.getsignal(number)
-    step = trainer.update.step
+    step = trainer.training_step.step
 
     def hung_up(*arguments):
         os.kill(os.getpid(), number)
         return step(*arguments)
 
-    trainer.update.step = Calls(step, hung_up)
+    trainer.training_step.step = Calls(step, hung_up)
     with os.fdopen(end, "w") as log:
         monkeypatch.setattr("sys.stderr", log)
         outcome = trainer.run()
@@ -325,10 +325,10 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
         return {"bleu": 1.0}
 
     trainer = make_trainer(tmp_path, training, scores=score)
-    first = trainer.update.model.trainable_variables[0]
+    first = trainer.training_step.model.trainable_variables[0]
     weights = [first.numpy()]
     trainer.save = lambda: None
-    step = trainer.update.step
+    step = trainer.training_step.step
     expected, t = weights[0].astype(float), 0
 
     def note(*arguments):
@@ -338,23 +338,23 @@ def test_the_average_translates_and_is_what_checkpoints_hold(tmp_path):
         kept = min(0.2, (1 + t) / (10 + t))  # the ramp is below 0.2 at the first update alone
         raw = first.numpy()
         expected = kept * expected + (1 - kept) * raw
-        average = trainer.update.translating_weights
+        average = trainer.training_step.translating_weights
         np.testing.assert_allclose(average[first.path], expected, atol=1e-6)
         weights.append(raw)
         return update
 
-    trainer.update.step = Calls(step, note)
+    trainer.training_step.step = Calls(step, note)
     trainer.run()
-    average = trainer.update.translating_weights
+    average = trainer.training_step.translating_weights
     assert seen == [b"".join(average[v.path].tobytes()
-                             for v in trainer.update.model.trainable_variables)]  # fmt: skip
+                             for v in trainer.training_step.model.trainable_variables)]  # fmt: skip
     np.testing.assert_array_equal(first.numpy(), weights[-1])  # training goes on with its own
 
 
 @pytest.mark.parametrize(("seconds", "updates"), [(0, 1), (25, 4)])
 def test_time_that_is_over_ends_it_with_a_checkpoint(tmp_path, monkeypatch, seconds, updates):
     trainer = make_trainer(tmp_path, limits=Limits(max_seconds=seconds))
-    losses = trainer.update.losses
+    losses = trainer.training_step.losses
     clock = SimpleNamespace(monotonic=lambda: 1000 + 10 * len(losses))  # 10 s an update
     monkeypatch.setattr(stopping, "time", clock)
     outcome = trainer.run()

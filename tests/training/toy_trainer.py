@@ -123,7 +123,7 @@ def plain(training):
 
 def weights_of(trainer):
     """All weights as bytes."""
-    return b"".join(v.numpy().tobytes() for v in trainer.update.model.trainable_variables)
+    return b"".join(v.numpy().tobytes() for v in trainer.training_step.model.trainable_variables)
 
 
 class AsItIs:
