@@ -22,6 +22,22 @@ COLUMNS = "| setting | default | values | meaning |\n| --- | --- | --- | --- |"
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Parses, compares."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if len(args.places) != (2 if args.what == "diff" else 0):
+        parser.error("diff takes two runs or files, table takes none")
+    startup.start_tensorflow()  # without its lines; presets import it
+    if args.what == "table":
+        print(table())
+        return 0
+    first, second = (settings_of(common.find_run(place, args.output_dir)) for place in args.places)
+    print(
+        "\n".join(_names(first, second) + as_lines(differences(first, second))) or "no difference"
+    )
+    return 0
+
+
+def _parser() -> Parser:
     parser = Parser(
         "dtmt config",
         "Compare the settings of two runs or files (diff), or list all settings with their "
@@ -39,18 +55,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         help="with diff: two runs, their folders or names, or files that --config reads",
     )
     common.add_output_dir(parser)
-    args = parser.parse_args(arguments)
-    if len(args.places) != (2 if args.what == "diff" else 0):
-        parser.error("diff takes two runs or files, table takes none")
-    startup.start_tensorflow()  # without its lines; presets import it
-    if args.what == "table":
-        print(table())
-        return 0
-    first, second = (settings_of(common.find_run(place, args.output_dir)) for place in args.places)
-    print(
-        "\n".join(_names(first, second) + as_lines(differences(first, second))) or "no difference"
-    )
-    return 0
+    return parser
 
 
 def settings_of(place: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 
@@ -26,6 +27,35 @@ COLUMNS = (
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Scores sets of contrastive translations."""
+    args = _parser().parse_args(arguments)
+    _check(args)
+
+    from dtmt_tf.evaluation import contrast
+
+    contrasts = [each for path in args.sets for each in read_set(path, args.text)]
+    if not contrasts:
+        raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
+    startup.start_tensorflow()
+
+    systems, rows = {}, [[*COLUMNS]]
+    for name, score in _scorers(args):
+        scores = contrast.scored(contrasts, score)
+        systems[name] = contrast.accuracies(contrasts, scores, args.by, args.bin_width)
+        rows += [_row(name, *both) for both in zip(contrasts, scores, strict=True)]
+        print(f"{name}\n{contrast.format_accuracies(systems[name])}\n", flush=True)
+        if args.json:  # now: a later model may fail, or be stopped
+            write_json(args.json, {each: contrast.plain(of) for each, of in systems.items()})
+        if args.scores:
+            table = "".join("\t".join(cells) + "\n" for cells in rows)
+            write_atomically(args.scores, table.encode())
+    if args.plot:
+        from dtmt_tf.evaluation import contrast_plot
+
+        contrast_plot.draw(systems, args.plot)
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt contrast",
         "Tell how often a model gives a correct translation a higher probability than one with an "
@@ -96,32 +126,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="write what each pair was scored with, with tabs",
     )
-    args = parser.parse_args(arguments)
-    _check(args)
-
-    from dtmt_tf.evaluation import contrast
-
-    contrasts = [each for path in args.sets for each in read_set(path, args.text)]
-    if not contrasts:
-        raise UserError(f"There is nothing to score: {', '.join(map(str, args.sets))}.")
-    startup.start_tensorflow()
-
-    systems, rows = {}, [[*COLUMNS]]
-    for name, score in _scorers(args):
-        scores = contrast.scored(contrasts, score)
-        systems[name] = contrast.accuracies(contrasts, scores, args.by, args.bin_width)
-        rows += [_row(name, *both) for both in zip(contrasts, scores, strict=True)]
-        print(f"{name}\n{contrast.format_accuracies(systems[name])}\n", flush=True)
-        if args.json:  # now: a later model may fail, or be stopped
-            write_json(args.json, {each: contrast.plain(of) for each, of in systems.items()})
-        if args.scores:
-            table = "".join("\t".join(cells) + "\n" for cells in rows)
-            write_atomically(args.scores, table.encode())
-    if args.plot:
-        from dtmt_tf.evaluation import contrast_plot
-
-        contrast_plot.draw(systems, args.plot)
-    return 0
+    return parser
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -34,36 +34,7 @@ DROPS = {
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Reads, counts, writes."""
-    parser = Parser(
-        "dtmt data",
-        "Write a page about a task's corpus, or about your own text: sizes, findings of the data "
-        "check, histograms of lengths and of their ratio, what each filter of data.filters would "
-        "drop, with examples, how many words cover the text, how much of the other splits is new "
-        "to training, and samples.",
-        "dtmt data report --task multi30k_ende",
-        "dtmt data report --train a.en a.de --from en --to de -o a.html",
-    )
-    parser.add_argument("what", choices=("report",), help="report: write the page")
-    group = parser.add_argument_group("which text")
-    common.add_task(group, "a preset, whose settings of text are meant (default: the task's)")
-    common.add_data_dir(group)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path(PAGE),
-        metavar="FILE",
-        help=f"where the page goes (default: {PAGE} in the present folder)",
-    )
-    own_text.add_own_text(parser)
-    common.add_config(parser)
-    common.add_set(parser)
-    # own text is sized as if it were new
-    parser.set_defaults(
-        **{"name": None, "output_dir": caller.runs_folder(), "restart": True, "init_from": None},
-        **{"devices": (), "strategy": "mirrored"},
-    )
-    args = parser.parse_args(arguments)
+    args = _parser().parse_args(arguments)
     lines.check_page(args.output)
     lines.check_outputs((), {"--output": args.output})
     is_own = own_text.is_named(args)
@@ -101,6 +72,39 @@ def command(arguments: Sequence[str] | None = None) -> int:
     write_atomically(args.output, page.encode())
     print(args.output)
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "dtmt data",
+        "Write a page about a task's corpus, or about your own text: sizes, findings of the data "
+        "check, histograms of lengths and of their ratio, what each filter of data.filters would "
+        "drop, with examples, how many words cover the text, how much of the other splits is new "
+        "to training, and samples.",
+        "dtmt data report --task multi30k_ende",
+        "dtmt data report --train a.en a.de --from en --to de -o a.html",
+    )
+    parser.add_argument("what", choices=("report",), help="report: write the page")
+    group = parser.add_argument_group("which text")
+    common.add_task(group, "a preset, whose settings of text are meant (default: the task's)")
+    common.add_data_dir(group)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(PAGE),
+        metavar="FILE",
+        help=f"where the page goes (default: {PAGE} in the present folder)",
+    )
+    own_text.add_own_text(parser)
+    common.add_config(parser)
+    common.add_set(parser)
+    # own text is sized as if it were new
+    parser.set_defaults(
+        **{"name": None, "output_dir": caller.runs_folder(), "restart": True, "init_from": None},
+        **{"devices": (), "strategy": "mirrored"},
+    )
+    return parser
 
 
 def page_facts(

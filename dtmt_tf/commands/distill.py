@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.recipe import Recipe, follow, recipe_parser
 from dtmt_tf.commands.stages import Stage
 from dtmt_tf.errors import UserError
@@ -15,45 +16,7 @@ SEEDS = (1, 2, 3)
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Plans the stages, runs those that are not done."""
-    parser = recipe_parser(
-        "dtmt distill",
-        "Train one model to translate as several do together (sequence-level distillation, Kim and "
-        "Rush, 2016): train teachers that differ in their seeds, unite them, have them translate "
-        "the training text, and train a student on the references and on these translations. The "
-        "same command goes on with the stage that was stopped, however it ended.",
-        "distilled",
-        "dtmt distill --task multi30k_ende --plan",
-        "dtmt distill --task multi30k_ende --seeds 1 2 3 \\",
-        "    --student-model dtmt_small",
-        "dtmt distill --train a.en a.de --dev b.en b.de \\",
-        "    --from en --to de --teacher saved_models/custom/big --name small",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="train a teacher with each of these seeds (default: "
-        f"{' '.join(map(str, SEEDS))}); a single one teaches alone",
-    )
-    parser.add_argument(
-        "--teacher",
-        metavar="MODEL",
-        help="train none: this model teaches, an ensemble too; a run's name, task/name, or the "
-        "folder of a run or of an exported version",
-    )
-    parser.add_argument(
-        "--student-model",
-        metavar="NAME",
-        help="the student's preset (default: --model, or else the task's; with --train it is sized "
-        "from the text that the student reads)",
-    )
-    common.add_set(parser, "change settings of the student alone", "--student-set")
-    parser.add_argument(
-        "--without-references",
-        action="store_true",
-        help="train the student on translations alone",
-    )
+    parser = _parser()
     args = parser.parse_args(arguments)
     if args.seeds and args.teacher:
         parser.error("--seeds trains teachers, and --teacher names one: give one of them")
@@ -93,3 +56,46 @@ def command(arguments: Sequence[str] | None = None) -> int:
         recipe.training("the student", recipe.name(), args.student_set, read, args.student_model)
     )
     return follow(recipe, stages, args.plan)
+
+
+def _parser() -> Parser:
+    parser = recipe_parser(
+        "dtmt distill",
+        "Train one model to translate as several do together (sequence-level distillation, Kim and "
+        "Rush, 2016): train teachers that differ in their seeds, unite them, have them translate "
+        "the training text, and train a student on the references and on these translations. The "
+        "same command goes on with the stage that was stopped, however it ended.",
+        "distilled",
+        "dtmt distill --task multi30k_ende --plan",
+        "dtmt distill --task multi30k_ende --seeds 1 2 3 \\",
+        "    --student-model dtmt_small",
+        "dtmt distill --train a.en a.de --dev b.en b.de \\",
+        "    --from en --to de --teacher saved_models/custom/big --name small",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="train a teacher with each of these seeds (default: "
+        f"{' '.join(map(str, SEEDS))}); a single one teaches alone",
+    )
+    parser.add_argument(
+        "--teacher",
+        metavar="MODEL",
+        help="train none: this model teaches, an ensemble too; a run's name, task/name, or the "
+        "folder of a run or of an exported version",
+    )
+    parser.add_argument(
+        "--student-model",
+        metavar="NAME",
+        help="the student's preset (default: --model, or else the task's; with --train it is sized "
+        "from the text that the student reads)",
+    )
+    common.add_set(parser, "change settings of the student alone", "--student-set")
+    parser.add_argument(
+        "--without-references",
+        action="store_true",
+        help="train the student on translations alone",
+    )
+    return parser

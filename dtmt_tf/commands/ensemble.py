@@ -14,6 +14,25 @@ NAME = "ensemble"
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Opens the members, writes the run that names them."""
+    args = _parser().parse_args(arguments)
+    startup.start_tensorflow()
+
+    from dtmt_tf.runs import Run, unite
+
+    named = args.runs
+    if len(set(named)) < max(2, len(named)):
+        raise UserError(f"Name two runs or more, each once. Received: {' '.join(named)}.")
+    common.plain_name(args.name)
+    folders = [common.named_run(run, args) for run in args.runs]
+    members = [Run.open(folder, *common.places(args)) for folder in folders]
+    args.task = args.task or members[0].experiment.task
+    folder = common.run_folder(args)
+    unite(members, folder)
+    print(f"Ensemble of {', '.join(named)}: {folder}")
+    return 0
+
+
+def _parser() -> Parser:
     parser = Parser(
         "dtmt ensemble",
         "Make a run of trained runs that predicts each word by the mean of their probabilities. "
@@ -33,19 +52,4 @@ def command(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)
     common.add_folders(parser)
-    args = parser.parse_args(arguments)
-    startup.start_tensorflow()
-
-    from dtmt_tf.runs import Run, unite
-
-    named = args.runs
-    if len(set(named)) < max(2, len(named)):
-        raise UserError(f"Name two runs or more, each once. Received: {' '.join(named)}.")
-    common.plain_name(args.name)
-    folders = [common.named_run(run, args) for run in args.runs]
-    members = [Run.open(folder, *common.places(args)) for folder in folders]
-    args.task = args.task or members[0].experiment.task
-    folder = common.run_folder(args)
-    unite(members, folder)
-    print(f"Ensemble of {', '.join(named)}: {folder}")
-    return 0
+    return parser

@@ -13,6 +13,7 @@ from typing import Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 
@@ -21,6 +22,28 @@ NO_TEST_SETS = ("train", "validation")
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Translates and scores a split, or scores files."""
+    args = _parser().parse_args(arguments)
+    of_files = bool(args.hypotheses or args.references)
+    if args.run and of_files:
+        raise UserError(
+            f"--references and --hypotheses score files. Leave out {args.run}, which stands where "
+            "a run's folder does."
+        )
+    if of_files and args.split:
+        raise UserError("--split is for runs; --references and --hypotheses score files.")
+    args.split = args.split or ["test"]
+    for option in ("task", "model", "name"):
+        if of_files and getattr(args, option) is not None:
+            raise UserError(f"--{option} names a run; --references and --hypotheses score files.")
+    startup.start_tensorflow()
+
+    records = _files(args) if of_files else _splits(args)
+    if args.json:
+        write_json(args.json, records)
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt evaluate",
         "Score a run on a split of its corpus by BLEU, chrF2 and TER, with sacreBLEU's signatures "
@@ -93,25 +116,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "change decoding.*, evaluation.*, training.average* or data.extra_tests; the saved "
         "translations and scores of the split then come from these settings",
     )
-    args = parser.parse_args(arguments)
-    of_files = bool(args.hypotheses or args.references)
-    if args.run and of_files:
-        raise UserError(
-            f"--references and --hypotheses score files. Leave out {args.run}, which stands where "
-            "a run's folder does."
-        )
-    if of_files and args.split:
-        raise UserError("--split is for runs; --references and --hypotheses score files.")
-    args.split = args.split or ["test"]
-    for option in ("task", "model", "name"):
-        if of_files and getattr(args, option) is not None:
-            raise UserError(f"--{option} names a run; --references and --hypotheses score files.")
-    startup.start_tensorflow()
-
-    records = _files(args) if of_files else _splits(args)
-    if args.json:
-        write_json(args.json, records)
-    return 0
+    return parser
 
 
 def _files(args: argparse.Namespace) -> Any:

@@ -6,10 +6,27 @@ from collections.abc import Sequence
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common
+from dtmt_tf.commands.parser import Parser
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Averages checkpoints, exports."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    common.check_range(args, "min_bleu", 0, 100)
+    if args.quantize:
+        if any(text.startswith("export.quantize=") for text in args.set):
+            parser.error("--quantize is --set export.quantize=...: give one of them")
+        args.set = [*args.set, f"export.quantize={args.quantize}"]
+    startup.start_tensorflow()
+
+    from dtmt_tf.runs import publish
+
+    print(f"Exported to {publish(common.open_run(args, args.set), args.min_bleu, args.force)}")
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt export",
         "Export a run's weights as a SavedModel that takes and returns strings, in "
@@ -41,15 +58,4 @@ def command(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="publish even if the check on samples fails, or nothing has changed",
     )
-    args = parser.parse_args(arguments)
-    common.check_range(args, "min_bleu", 0, 100)
-    if args.quantize:
-        if any(text.startswith("export.quantize=") for text in args.set):
-            parser.error("--quantize is --set export.quantize=...: give one of them")
-        args.set = [*args.set, f"export.quantize={args.quantize}"]
-    startup.start_tensorflow()
-
-    from dtmt_tf.runs import publish
-
-    print(f"Exported to {publish(common.open_run(args, args.set), args.min_bleu, args.force)}")
-    return 0
+    return parser

@@ -13,6 +13,25 @@ from dtmt_tf.commands.parser import Parser
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Checks, packs, says how others take it."""
+    args = _parser().parse_args(arguments)
+    startup.start_tensorflow()
+
+    from dtmt_tf.export.archive import pack
+    from dtmt_tf.pretrained import CATALOGUE, VARIABLE
+    from dtmt_tf.translator.places import MODEL, latest_version
+
+    version = args.folder if (args.folder / MODEL).exists() else latest_version(args.folder)
+    archive = pack(version, args.name, args.license, args.output)
+    catalogue = args.output / CATALOGUE
+    print(
+        f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {catalogue} calls it "
+        f"{args.name}. To try it:\n  {VARIABLE}={shlex.quote(str(catalogue))} "
+        f"{as_called('dtmt translate')} --model {args.name}"
+    )
+    return 0
+
+
+def _parser() -> Parser:
     parser = Parser(
         "dtmt pack",
         "Pack an exported version with its model card and licence into one archive, and name it "
@@ -40,19 +59,4 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="DIR",
         help="where archive and catalogue go (default: dist)",
     )
-    args = parser.parse_args(arguments)
-    startup.start_tensorflow()
-
-    from dtmt_tf.export.archive import pack
-    from dtmt_tf.pretrained import CATALOGUE, VARIABLE
-    from dtmt_tf.translator.places import MODEL, latest_version
-
-    version = args.folder if (args.folder / MODEL).exists() else latest_version(args.folder)
-    archive = pack(version, args.name, args.license, args.output)
-    catalogue = args.output / CATALOGUE
-    print(
-        f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {catalogue} calls it "
-        f"{args.name}. To try it:\n  {VARIABLE}={shlex.quote(str(catalogue))} "
-        f"{as_called('dtmt translate')} --model {args.name}"
-    )
-    return 0
+    return parser

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines, own_text
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 
@@ -22,6 +23,33 @@ SIDES = "source", "target"
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, checks, trains sub-words, cuts the training part up, prints statistics."""
+    args = _parser().parse_args(arguments)
+    args.restart = args.text is not None  # the text is that of a new run
+    is_own = own_text.is_named(args)
+    startup.start_tensorflow()
+
+    from dtmt_tf.data.beam import write_shards
+    from dtmt_tf.runs import Run
+
+    experiment, origins = (own_text if is_own else common).experiment(args)
+    if args.text:
+        check_text(args.text, experiment.data, common.data_dir(args))
+    folder = common.run_folder(args)
+    run = Run(experiment, folder, *common.places(args), origins)
+    if args.text:
+        write_text(run.corpus, args.text)
+        print(f"Text: {args.text}")
+        return 0
+    options = args.beam_options
+    with run.claimed():
+        run.prepare(functools.partial(write_shards, options) if options else None)
+        statistics = run.statistics()
+    print(statistics)
+    print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt prepare",
         "Check a task's corpus, build its sub-words, write its training pairs as the records that "
@@ -52,30 +80,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     common.add_config(parser)
     common.add_set(parser)
     parser.set_defaults(init_from=None, restart=False, devices=(), strategy="mirrored")
-    args = parser.parse_args(arguments)
-    args.restart = args.text is not None  # the text is that of a new run
-    is_own = own_text.is_named(args)
-    startup.start_tensorflow()
-
-    from dtmt_tf.data.beam import write_shards
-    from dtmt_tf.runs import Run
-
-    experiment, origins = (own_text if is_own else common).experiment(args)
-    if args.text:
-        check_text(args.text, experiment.data, common.data_dir(args))
-    folder = common.run_folder(args)
-    run = Run(experiment, folder, *common.places(args), origins)
-    if args.text:
-        write_text(run.corpus, args.text)
-        print(f"Text: {args.text}")
-        return 0
-    options = args.beam_options
-    with run.claimed():
-        run.prepare(functools.partial(write_shards, options) if options else None)
-        statistics = run.statistics()
-    print(statistics)
-    print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
-    return 0
+    return parser
 
 
 def check_text(folder: Path, data: DataConfig, data_dir: Path | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 
@@ -21,6 +22,49 @@ WIDEST = 10_000  # units of a hidden layer
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Probes encoders with files of labelled sentences."""
+    args = _parser().parse_args(arguments)
+    _check(args)
+
+    from dtmt_tf.evaluation import probing
+    from dtmt_tf.evaluation.probing_tasks import read_task
+
+    tasks = {}
+    for path in args.tasks:
+        task = read_task(lines.read_text(path), path)
+        if task.name in tasks:
+            raise UserError(f"{path}: another file is of the task {task.name}, too.")
+        tasks[task.name] = task
+    startup.start_tensorflow()
+
+    from dtmt_tf.runs import represent
+
+    hidden = {"hidden": args.hidden} if args.hidden is not None else {}
+    classifier = probing.Classifier(args.classifier, seed=args.seed, **hidden)
+    systems = {}
+    for name, run, model in _models(args):
+        found = {}
+        print(f"{name}\n{probing.table_head(tasks)}", flush=True)
+        for task in tasks.values():
+            representations = {
+                split: represent(run, model, sentences, f"{name}: {task.name}")
+                for split, sentences in task.sentences.items()
+            }
+            found[task.name] = probing.probe(
+                task, representations, classifier, control=not args.no_control
+            )
+            print(probing.table_row(task.name, found[task.name], tasks), flush=True)
+            systems[name] = found
+            if args.json:  # now: a later task may fail, or be stopped
+                write_json(args.json, {each: probing.plain(of) for each, of in systems.items()})
+        print()
+    if args.plot:
+        from dtmt_tf.evaluation import probing_plot
+
+        probing_plot.draw(systems, args.plot)
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt probe",
         "Tell what a run's encoder knows of a sentence: train a classifier of a property, such as "
@@ -75,46 +119,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         "--plot", type=Path, metavar="FILE", help="draw it; the name ends in .svg, .png or .pdf"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
-    args = parser.parse_args(arguments)
-    _check(args)
-
-    from dtmt_tf.evaluation import probing
-    from dtmt_tf.evaluation.probing_tasks import read_task
-
-    tasks = {}
-    for path in args.tasks:
-        task = read_task(lines.read_text(path), path)
-        if task.name in tasks:
-            raise UserError(f"{path}: another file is of the task {task.name}, too.")
-        tasks[task.name] = task
-    startup.start_tensorflow()
-
-    from dtmt_tf.runs import represent
-
-    hidden = {"hidden": args.hidden} if args.hidden is not None else {}
-    classifier = probing.Classifier(args.classifier, seed=args.seed, **hidden)
-    systems = {}
-    for name, run, model in _models(args):
-        found = {}
-        print(f"{name}\n{probing.table_head(tasks)}", flush=True)
-        for task in tasks.values():
-            representations = {
-                split: represent(run, model, sentences, f"{name}: {task.name}")
-                for split, sentences in task.sentences.items()
-            }
-            found[task.name] = probing.probe(
-                task, representations, classifier, control=not args.no_control
-            )
-            print(probing.table_row(task.name, found[task.name], tasks), flush=True)
-            systems[name] = found
-            if args.json:  # now: a later task may fail, or be stopped
-                write_json(args.json, {each: probing.plain(of) for each, of in systems.items()})
-        print()
-    if args.plot:
-        from dtmt_tf.evaluation import probing_plot
-
-        probing_plot.draw(systems, args.plot)
-    return 0
+    return parser
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines
+from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import size_and_hash, write_atomically
 from dtmt_tf.settings import as_override, is_built_in
@@ -31,6 +32,17 @@ logger = logging.getLogger(__name__)
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Opens the run, writes."""
+    args = _parser().parse_args(arguments)
+    lines.check_page(args.output)
+    lines.check_outputs((), {"--output": args.output})
+    startup.start_tensorflow()
+    run = common.open_run(args)
+    with contextlib.nullcontext() if args.output else run.claimed():
+        print(write_report(run, args.output, attention(run)))
+    return 0
+
+
+def _parser() -> Parser:
     parser = common.run_parser(
         "dtmt report",
         f"Write what became of a run beside its scores: {PAGE} (curves, scores with intervals, "
@@ -48,14 +60,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help=f"where the page goes (default: {PAGE} in the run's train/)",
     )
-    args = parser.parse_args(arguments)
-    lines.check_page(args.output)
-    lines.check_outputs((), {"--output": args.output})
-    startup.start_tensorflow()
-    run = common.open_run(args)
-    with contextlib.nullcontext() if args.output else run.claimed():
-        print(write_report(run, args.output, attention(run)))
-    return 0
+    return parser
 
 
 def write_report(run: Run, output: Path | None = None, drawn: Sequence[Any] = ()) -> Path:

@@ -22,18 +22,7 @@ NUMBERS = {"updates", "valid.", "test", "version"}  # columns that are aligned t
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Finds, prints."""
-    parser = Parser(
-        "dtmt runs",
-        "List the runs that there are, by task: model, updates made and to make, BLEU of the best "
-        "validation and of the test split, the newest exported version, and whether the run is "
-        "trained, stopped before its end or running now.",
-        "dtmt runs",
-        "dtmt runs --task multi30k_ende --json",
-    )
-    common.add_task_alone(parser, "all")
-    common.add_output_dir(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object for each run")
-    args = parser.parse_args(arguments)
+    args = _parser().parse_args(arguments)
     startup.start_tensorflow()
 
     from dtmt_tf.runs import summaries
@@ -50,6 +39,21 @@ def command(arguments: Sequence[str] | None = None) -> int:
         return 0
     print("\n\n".join(_table(task, list(of)) for task, of in groupby(found, lambda run: run.task)))
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "dtmt runs",
+        "List the runs that there are, by task: model, updates made and to make, BLEU of the best "
+        "validation and of the test split, the newest exported version, and whether the run is "
+        "trained, stopped before its end or running now.",
+        "dtmt runs",
+        "dtmt runs --task multi30k_ende --json",
+    )
+    common.add_task_alone(parser, "all")
+    common.add_output_dir(parser)
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each run")
+    return parser
 
 
 def _table(task: str, runs: Sequence[RunSummary]) -> str:

@@ -12,17 +12,7 @@ from dtmt_tf.errors import UserError
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Compares files with their manifest; 1 if they differ."""
-    parser = Parser(
-        "dtmt verify",
-        "Check that an exported version is whole: every file of its manifest is there with its "
-        "size and SHA-256, and no other. Of a run's folder all published versions are checked.",
-        "dtmt verify saved_models/multi30k_ende/dtmt_tied",
-        "dtmt verify saved_models/multi30k_ende/dtmt_tied/1",
-    )
-    parser.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="a version's folder, or a run's"
-    )
-    folder = parser.parse_args(arguments).folder
+    folder = _parser().parse_args(arguments).folder
     startup.start_tensorflow()  # without its lines; what is exported imports it
 
     from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest
@@ -48,3 +38,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
             manifest = read_manifest(version)
             print(f"{version}: {len(manifest['files'])} files, all as in {MANIFEST}")
     return int(bad)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "dtmt verify",
+        "Check that an exported version is whole: every file of its manifest is there with its "
+        "size and SHA-256, and no other. Of a run's folder all published versions are checked.",
+        "dtmt verify saved_models/multi30k_ende/dtmt_tied",
+        "dtmt verify saved_models/multi30k_ende/dtmt_tied/1",
+    )
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a version's folder, or a run's"
+    )
+    return parser

@@ -29,6 +29,24 @@ logger = logging.getLogger(__name__)
 
 def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, counts, prints."""
+    args = _parser().parse_args(arguments)
+    args.place = common.find_run(args.place, args.output_dir)
+    _check(args)
+    startup.start_tensorflow()
+
+    found = {}
+    sides, texts = _sides(args)
+    for name, subwords, text in sides:
+        found[name] = facts(subwords, text, args.sentence, args.top)
+        print(f"{chr(10) * (len(found) > 1)}{name}\n{format_facts(found[name])}")
+    if args.json:
+        write_json(args.json, found)
+    if args.dictionary:
+        _write_dictionary(args.dictionary, *texts)
+    return 0
+
+
+def _parser() -> Parser:
     parser = Parser(
         "dtmt vocab",
         "Describe the sub-words of a run, or of a SentencePiece file: their kinds, the most and "
@@ -74,21 +92,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
     common.add_folders(parser)
-    args = parser.parse_args(arguments)
-    args.place = common.find_run(args.place, args.output_dir)
-    _check(args)
-    startup.start_tensorflow()
-
-    found = {}
-    sides, texts = _sides(args)
-    for name, subwords, text in sides:
-        found[name] = facts(subwords, text, args.sentence, args.top)
-        print(f"{chr(10) * (len(found) > 1)}{name}\n{format_facts(found[name])}")
-    if args.json:
-        write_json(args.json, found)
-    if args.dictionary:
-        _write_dictionary(args.dictionary, *texts)
-    return 0
+    return parser
 
 
 def facts(
