@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf import pretrained
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.archive import pack
 from dtmt_tf.export.manifest import problems, write_manifest
@@ -312,8 +312,8 @@ def test_a_run_here_without_an_export_is_told_how_to_make_one(shared):
     (shared.parent / "runs" / "toi" / "train" / "experiment.json").write_text("{}")
     with pytest.raises(UserError, match="toi holds no exported model. To export what is trained"):
         find_model(shared.parent / "runs" / "toi")
-    options = ["--output-dir", "runs", "--model", "toi"]
-    args = common.run_parser("", "", model="").parse_args(options)
+    arguments = ["--output-dir", "runs", "--model", "toi"]
+    args = options.run_parser("", "", model="").parse_args(arguments)
     with pytest.raises(UserError, match="toi holds no exported model. To export what is trained"):
         find_model(common.model_place(args))
 
@@ -323,11 +323,11 @@ def test_a_model_here_comes_before_one_of_that_name_elsewhere(shared, version, p
     here = shared.parent / place
     here.mkdir(parents=True)
     arguments = ["--output-dir", "runs", "--model", "toy"]
-    options = common.run_parser("", "", model="").parse_args(arguments)
-    assert find_model(common.model_place(options)) == find_pretrained("toy") / "3"
+    args = options.run_parser("", "", model="").parse_args(arguments)
+    assert find_model(common.model_place(args)) == find_pretrained("toy") / "3"
     assert f"{place} holds no exported model: the pre-trained toy is taken." in caplog.text
     version.rename(here / "3")
-    assert find_model(common.model_place(options)).resolve() == here / "3"
+    assert find_model(common.model_place(args)).resolve() == here / "3"
 
 
 def test_no_catalogue_is_asked_for_paths_or_unless_it_is_configured(shared, monkeypatch):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.recipe import Recipe, follow, recipe_parser
 from dtmt_tf.errors import UserError
@@ -120,7 +120,7 @@ def _parser() -> Parser:
         metavar="N",
         help="read the parallel text N times as often as the other (default: %(default)s)",
     )
-    common.add_set(parser, "change settings of the forward model alone", "--forward-set")
+    options.add_set(parser, "change settings of the forward model alone", "--forward-set")
     return parser
 
 

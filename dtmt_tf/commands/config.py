@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.experiment import KINDS, SECTIONS, to_dict
 from dtmt_tf.settings import Section, about, as_lines, as_override, differences
@@ -54,7 +54,7 @@ def _parser() -> Parser:
         metavar="PLACE",
         help="with diff: two runs, their folders or names, or files that --config reads",
     )
-    common.add_output_dir(parser)
+    options.add_output_dir(parser)
     return parser
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
@@ -56,14 +56,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt contrast",
         "Tell how often a model gives a correct translation a higher probability than one with an "
         "error, by type of error and by distance or position. Log probabilities are compared as "
         "they are, and divided by length; equal ones count as wrong.",
         "dtmt contrast --task general_ende lingeval97.json",
         "dtmt contrast --saved-model a/1 --plot a.svg sets/*.tsv.gz",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
     parser.add_argument(
         "sets",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
-from dtmt_tf.commands import common, lines, own_text
+from dtmt_tf.commands import common, lines, options, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
@@ -86,8 +86,8 @@ def _parser() -> Parser:
     )
     parser.add_argument("what", choices=("report",), help="report: write the page")
     group = parser.add_argument_group("which text")
-    common.add_task(group, "a preset, whose settings of text are meant (default: the task's)")
-    common.add_data_dir(group)
+    options.add_task(group, "a preset, whose settings of text are meant (default: the task's)")
+    options.add_data_dir(group)
     parser.add_argument(
         "-o",
         "--output",
@@ -97,8 +97,8 @@ def _parser() -> Parser:
         help=f"where the page goes (default: {PAGE} in the present folder)",
     )
     own_text.add_own_text(parser)
-    common.add_config(parser)
-    common.add_set(parser)
+    options.add_config(parser)
+    options.add_set(parser)
     # own text is sized as if it were new
     parser.set_defaults(
         **{"name": None, "output_dir": caller.runs_folder(), "restart": True, "init_from": None},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.recipe import Recipe, follow, recipe_parser
 from dtmt_tf.commands.stages import Stage
@@ -92,7 +92,7 @@ def _parser() -> Parser:
         help="the student's preset (default: --model, or else the task's; with --train it is sized "
         "from the text that the student reads)",
     )
-    common.add_set(parser, "change settings of the student alone", "--student-set")
+    options.add_set(parser, "change settings of the student alone", "--student-set")
     parser.add_argument(
         "--without-references",
         action="store_true",

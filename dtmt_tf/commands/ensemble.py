@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 
@@ -51,5 +51,5 @@ def _parser() -> Parser:
                         "run)")  # fmt: skip
     parser.add_argument("--name", default=NAME, help="name of the run (default: %(default)s)")
     parser.set_defaults(model=None)
-    common.add_folders(parser)
+    options.add_folders(parser)
     return parser

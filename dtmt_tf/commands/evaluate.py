@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
@@ -44,7 +44,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt evaluate",
         "Score a run on a split of its corpus by BLEU, chrF2 and TER, with sacreBLEU's signatures "
         "and bootstrap intervals; or score files of translations against references, several files "
@@ -55,9 +55,9 @@ def _parser() -> Parser:
         "dtmt evaluate --references ref.de --hypotheses base.de new.de \\",
         "    --sources text.en --page compared.html",
         "dtmt evaluate --references MT02.en? --hypotheses MT02.out",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
-    common.add_run(parser)
+    options.add_run(parser)
     parser.add_argument(
         "--split",
         nargs="+",
@@ -111,7 +111,7 @@ def _parser() -> Parser:
         "--sources", type=Path, metavar="FILE", help="the source text, for --page and --comet"
     )
     group.add_argument("--lowercase", action="store_true", help="score without regard to case")
-    common.add_set(
+    options.add_set(
         parser,
         "change decoding.*, evaluation.*, training.average* or data.extra_tests; the saved "
         "translations and scores of the split then come from these settings",

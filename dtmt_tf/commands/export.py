@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 
 
@@ -27,17 +27,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt export",
         "Export a run's weights as a SavedModel that takes and returns strings, in "
         "saved_models/<task>/<name>/<version>/. The version is the next free number. It is "
         "published if it translates the run's samples well enough in a fresh process.",
         "dtmt export --task multi30k_ende",
         "dtmt export saved_models/custom/mine --quantize int8",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
-    common.add_run(parser)
-    common.add_set(
+    options.add_run(parser)
+    options.add_set(
         parser, "change decoding.*, export.*, evaluation.*, training.average* or data.extra_tests"
     )
     parser.add_argument(

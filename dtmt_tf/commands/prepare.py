@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines, own_text
+from dtmt_tf.commands import common, lines, options, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
@@ -40,9 +40,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         write_text(run.corpus, args.text)
         print(f"Text: {args.text}")
         return 0
-    options = args.beam_options
+    beam = args.beam_options
     with run.claimed():
-        run.prepare(functools.partial(write_shards, options) if options else None)
+        run.prepare(functools.partial(write_shards, beam) if beam else None)
         statistics = run.statistics()
     print(statistics)
     print(f"\nSub-words: {run.work}\nShards: {run.shards.folder}")
@@ -50,7 +50,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt prepare",
         "Check a task's corpus, build its sub-words, write its training pairs as the records that "
         "training streams, and print statistics. dtmt train does the same before it trains. After "
@@ -60,7 +60,7 @@ def _parser() -> Parser:
         "dtmt prepare --task wmt14_ende \\",
         "    --beam-options runner=FlinkRunner flink_master=host:8081",
         "dtmt prepare --task multi30k_ende --text captions",
-        unnamed=common.OF_OWN_TEXT,
+        unnamed=options.OF_OWN_TEXT,
     )
     own_text.add_own_text(parser)
     parser.add_argument(
@@ -77,8 +77,8 @@ def _parser() -> Parser:
         help="write the pairs of each part, one a line, to FOLDER/train.source, "
         "FOLDER/train.target, FOLDER/validation.source and so on, and stop",
     )
-    common.add_config(parser)
-    common.add_set(parser)
+    options.add_config(parser)
+    options.add_set(parser)
     parser.set_defaults(init_from=None, restart=False, devices=(), strategy="mirrored")
     return parser
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
@@ -65,14 +65,14 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt probe",
         "Tell what a run's encoder knows of a sentence: train a classifier of a property, such as "
         "the tense, on the mean of the encoder's top states, and test it on other sentences. The "
         "same classifier also learns random labels; how well it remembers them is the control.",
         "dtmt probe --task multi30k_ende probing/*.en.txt.gz",
         "dtmt probe --run runs/a --run runs/b --plot p.svg tense.en.txt",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
     parser.add_argument(
         "tasks",

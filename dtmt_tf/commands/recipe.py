@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtmt_tf import caller, startup
-from dtmt_tf.commands import common, own_text
+from dtmt_tf.commands import common, options, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.stages import RECIPE, Stage, Stages
 from dtmt_tf.config import DataConfig
@@ -31,10 +31,10 @@ def recipe_parser(command: str, description: str, named: str, *examples: str) ->
         named: Name of the run, unless another is given.
         examples: Command lines.
     """
-    parser = common.run_parser(command, description, *examples, named=named)
+    parser = options.run_parser(command, description, *examples, named=named)
     own_text.add_own_text(parser)
-    common.add_config(parser)
-    common.add_set(parser, "change settings of all trainings")
+    options.add_config(parser)
+    options.add_set(parser, "change settings of all trainings")
     parser.add_argument(
         "--plan", action="store_true", help="print the stages and their commands, and stop"
     )

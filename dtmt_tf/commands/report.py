@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import size_and_hash, write_atomically
@@ -43,16 +43,16 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt report",
         f"Write what became of a run beside its scores: {PAGE} (curves, scores with intervals, "
         "BLEU by length, best and worst sentences, attention, data findings, settings, cost), "
         f"{CURVE} and {METRICS}. A training writes the same at its end, but for the attention.",
         "dtmt report saved_models/multi30k_ende/dtmt_tied",
         "dtmt report --task multi30k_ende --name mine -o mine.html",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
-    common.add_run(parser)
+    options.add_run(parser)
     parser.add_argument(
         "-o",
         "--output",

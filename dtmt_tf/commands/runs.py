@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 
@@ -50,8 +50,8 @@ def _parser() -> Parser:
         "dtmt runs",
         "dtmt runs --task multi30k_ende --json",
     )
-    common.add_task_alone(parser, "all")
-    common.add_output_dir(parser)
+    options.add_task_alone(parser, "all")
+    options.add_output_dir(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each run")
     return parser
 

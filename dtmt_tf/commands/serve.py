@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
 from dtmt_tf.caller import as_called
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.errors import UserError
 from dtmt_tf.quiet import let_python_pass
 
@@ -150,7 +150,7 @@ def _told(models: Models, server: Server) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt serve",
         "Serve exported models on this machine with the REST and gRPC protocols of TensorFlow "
         "Serving, for development: without Docker or a second program. In production use "
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         "dtmt serve saved_models/multi30k_ende/dtmt_tied",
         "dtmt serve ende=runs/a deen=runs/b",
         "dtmt serve --models-config > models.config",
-        model=common.OF_PRESET,
+        model=options.OF_PRESET,
     )
     parser.add_argument(
         "runs",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dtmt_tf import caller, startup
-from dtmt_tf.commands import common, own_text, report
+from dtmt_tf.commands import common, options, own_text, report
 from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
@@ -109,7 +109,7 @@ def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt train",
         "Train a translation model, score it on its tests and export it as a SavedModel. "
         "The same command goes on with a training that was stopped.",
@@ -119,12 +119,12 @@ def _parser() -> Parser:
         "dtmt train --task wmt14_ende --plan --plan-for 8 5000",
         "dtmt train --train a.en a.de --dev b.en b.de \\",
         "    --from en --to de --name mine",
-        unnamed=common.OF_OWN_TEXT,
+        unnamed=options.OF_OWN_TEXT,
     )
     own_text.add_own_text(parser)
-    common.add_config(parser)
-    common.add_set(parser)
-    common.add_devices(parser)
+    options.add_config(parser)
+    options.add_set(parser)
+    options.add_devices(parser)
     parser.add_argument(
         "--strategy",
         choices=startup.STRATEGIES,

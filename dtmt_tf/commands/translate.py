@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.shown import Unanswered, as_json, as_row
 from dtmt_tf.commands.terms import read_glossary, read_words
@@ -170,7 +170,7 @@ def digest(folder: Path) -> str:
 
 
 def _parser() -> Parser:
-    parser = common.run_parser(
+    parser = options.run_parser(
         "dtmt translate",
         "Translate text with an exported model. At a terminal each line is answered as it is "
         "typed; from a pipe or a file as many lines come out as go in, an empty line for an empty "

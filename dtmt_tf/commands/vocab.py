@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines
+from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import UNK_ID
 from dtmt_tf.data.lines import LINES_READ
@@ -91,7 +91,7 @@ def _parser() -> Parser:
         "a tab between: what decoding.dictionary reads",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it to this file")
-    common.add_folders(parser)
+    options.add_folders(parser)
     return parser
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from pipelines.benchmark import growth, products, speed, timing, translations, updates
@@ -190,7 +190,7 @@ def _parser() -> Parser:
     what.add_argument("--model", metavar="NAME",
                       help="a preset of train.py in place of the configuration's model, in its "
                       "own sizes")  # fmt: skip
-    common.add_set(what)
+    options.add_set(what)
     what.add_argument("--form", default="fast", choices=("fast", "plain"),
                       help="plain: keras.layers.RNN calls each cell step by step")  # fmt: skip
     what.add_argument("--threads", type=int, nargs=2, metavar=("BETWEEN", "WITHIN"),
@@ -240,7 +240,7 @@ def _parser() -> Parser:
     reading.add_argument("--pairs", type=int, default=0,
                          help="this many pairs of made-up text instead; also tells how long "
                          "cutting them into sub-words takes")  # fmt: skip
-    common.add_folders(parser.add_argument_group("where"))
+    options.add_folders(parser.add_argument_group("where"))
     parser.set_defaults(task="multi30k_ende")
     return parser
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import Experiment
@@ -68,10 +68,10 @@ def _parser() -> Parser:
                         help="largest distance below the mean (default: %(default)s)")  # fmt: skip
     parser.add_argument("--records", type=Path, default=records.RECORDS, metavar="DIR",
                         help="one file a run (default: pipelines/results)")  # fmt: skip
-    common.add_set(parser, "settings to train with, as in the records")
-    common.add_devices(parser)
+    options.add_set(parser, "settings to train with, as in the records")
+    options.add_devices(parser)
     parser.set_defaults(model=None, name=NAME)
-    common.add_folders(parser)
+    options.add_folders(parser)
     return parser
 
 

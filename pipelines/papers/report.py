@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders of trained runs")
     parser.add_argument("--text", help=f"what attention translates (default: {pictures.TEXT})")
     folders = parser.add_argument_group("where")
-    common.add_folders(folders)
+    options.add_folders(folders)
     add_files(folders)
     return parser
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, lines, process
+from dtmt_tf.commands import common, lines, options, process
 from dtmt_tf.commands.contrast import read_set
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
@@ -219,9 +219,9 @@ def _parser() -> Parser:
     budget.add_argument("--precision", choices=("float32", "bfloat16"),
                         help="of products in training, as the processor has them; a row\n"
                         "that was begun goes on (default: the task's)")  # fmt: skip
-    common.add_set(budget, "change settings of all rows; what makes a row wins")
+    options.add_set(budget, "change settings of all rows; what makes a row wins")
     folders = parser.add_argument_group("where")
-    common.add_folders(folders)
+    options.add_folders(folders)
     report.add_files(folders)
     parser.add_argument("--plan", action="store_true",
                         help="print each row's parameters, updates and hours on this machine,\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.errors import UserError
 from tests.end_to_end.test_older_artifacts import unpack
 
@@ -17,10 +17,10 @@ def test_a_model_that_is_misspelt_is_looked_for_beside_those_that_are_there(
     (tmp_path / "runs" / "cldr_ende" / "demo").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     arguments = ["--output-dir", "runs", "--model", named]
-    options = common.run_parser("", "", model="").parse_args(arguments)
-    assert common.model_place(options) == Path("runs/cldr_ende/dem")
-    options.model += "o"
-    assert common.model_place(options) == Path("runs/cldr_ende/demo")
+    args = options.run_parser("", "", model="").parse_args(arguments)
+    assert common.model_place(args) == Path("runs/cldr_ende/dem")
+    args.model += "o"
+    assert common.model_place(args) == Path("runs/cldr_ende/demo")
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_a_model_that_is_misspelt_is_looked_for_beside_those_that_are_there(
 def test_a_name_that_a_file_has_wrong_is_told_with_file_and_line(text, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("run.yaml").write_text(text)
-    parser = common.run_parser("", "")
-    common.add_config(parser)
-    common.add_set(parser)
+    parser = options.run_parser("", "")
+    options.add_config(parser)
+    options.add_set(parser)
     given = ["--config", "run.yaml"]
     with pytest.raises(UserError) as error:
         common.experiment(parser.parse_args(given))
@@ -49,7 +49,7 @@ def test_a_name_that_a_file_has_wrong_is_told_with_file_and_line(text, told, tmp
 def test_an_empty_variable_names_no_data(monkeypatch, value, found):
     monkeypatch.setenv(common.DATA_DIR_VARIABLE, value)
     parser = argparse.ArgumentParser()
-    common.add_folders(parser)
+    options.add_folders(parser)
     assert parser.parse_args([]).data_dir == found
 
 
@@ -87,7 +87,7 @@ def test_a_run_is_found_by_its_name_or_its_folder(tmp_path, monkeypatch):
 def test_a_name_with_its_task_is_no_run_of_another_task(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("runs/multi30k_ende/small").mkdir(parents=True)
-    parser = common.run_parser("", "", model="")
+    parser = options.run_parser("", "", model="")
     given = ["--output-dir", "runs", "--model", "small"]
     found = common.model_place(parser.parse_args(given))
     assert found == Path("runs/multi30k_ende/small")
@@ -103,8 +103,8 @@ def test_a_task_that_a_file_names_comes_first(tmp_path, monkeypatch):
     for run in ("cldr_ende/base", "multi30k_ende/base"):
         (Path("runs") / run).mkdir(parents=True)
     Path("my.yaml").write_text("task: multi30k_ende\n")
-    parser = common.run_parser("", "")
-    common.add_config(parser)
+    parser = options.run_parser("", "")
+    options.add_config(parser)
     given = ["--output-dir", "runs"]
     with pytest.raises(UserError, match="^base may be runs/cldr_ende/base or runs/multi"):
         common.named_run("base", parser.parse_args(given))
@@ -114,7 +114,7 @@ def test_a_task_that_a_file_names_comes_first(tmp_path, monkeypatch):
 
 def test_a_run_of_another_model_than_was_asked_for_is_refused(tmp_path):
     unpack("run-0.1", tmp_path)
-    parser = common.run_parser("", "")
+    parser = options.run_parser("", "")
     given = ["--output-dir", str(tmp_path), "--task", "custom", "--name", "older"]
     run = common.open_run(parser.parse_args(given))
     model = run.experiment.model_name
@@ -125,8 +125,8 @@ def test_a_run_of_another_model_than_was_asked_for_is_refused(tmp_path):
 
 def test_a_run_is_named_by_its_folder_or_where_it_is_one_of_a_kind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    parser = common.run_parser("", "")
-    common.add_run(parser)
+    parser = options.run_parser("", "")
+    options.add_run(parser)
 
     def folder(name):
         return common.run_folder(parser.parse_args([name, "--output-dir", "models"]))

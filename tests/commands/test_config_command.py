@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.config import command, settings_of, table
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import to_dict
@@ -26,8 +26,8 @@ def started(monkeypatch):
 @pytest.fixture
 def places(tmp_path):
     """A run, and a file that leads to other settings."""
-    parser = common.run_parser("dtmt train", "")
-    common.add_set(parser)
+    parser = options.run_parser("dtmt train", "")
+    options.add_set(parser)
     args = parser.parse_args(["--set", "training.seed=7", "model.units=64"])
     settings = to_dict(common.experiment(args)[0])
     del settings["training"]["loss_unit"]  # which an earlier version did not have
@@ -97,9 +97,9 @@ def test_the_page_of_settings_is_that_of_this_version(capsys):
 
 
 def test_the_command_line_comes_before_the_file(places, tmp_path):
-    parser = common.run_parser("dtmt train", "")
-    common.add_config(parser)
-    common.add_set(parser)
+    parser = options.run_parser("dtmt train", "")
+    options.add_config(parser)
+    options.add_set(parser)
     file = tmp_path / "own.yaml"
     file.write_text("task: multi30k_ende\nmodel_name: dtmt_small\nmodel.num_heads: 2\n", "utf-8")
 

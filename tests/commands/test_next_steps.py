@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.export.model_card import SERVER_IMAGE, SERVER_OPTIONS
 from tests.end_to_end.conftest import ROOT
@@ -32,7 +32,7 @@ def test_commands_name_the_run_as_seen_from_here(tmp_path, monkeypatch, name):
     assert serve[-2:] == [SERVER_IMAGE, SERVER_OPTIONS]
     assert translate[:2] == ["dtmt", "translate"]
     assert evaluate == ["dtmt", "evaluate", place, "--split", "validation"]
-    parser = common.run_parser("dtmt translate", "", model="")
+    parser = options.run_parser("dtmt translate", "", model="")
     assert common.model_place(parser.parse_args(translate[2:])).resolve() == folder
     assert max(map(len, text.splitlines())) <= 80
     found = commands_of(next_steps(folder, "test", tmp_path / "my texts"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.settings_file import SettingsFile
@@ -19,8 +19,8 @@ def parser():
     group.add_argument("--name", default="a")
     group.add_argument("--path", type=Path)
     group.add_argument("--several", type=Path, nargs="+", action="append")
-    common.add_set(group)
-    common.add_config(group)
+    options.add_set(group)
+    options.add_config(group)
     return found
 
 
@@ -56,7 +56,7 @@ def test_an_empty_value_is_not_taken_for_none(parser, capsys):
 
 
 def test_a_model_that_is_named_beside_a_run_is_the_runs(tmp_path):
-    parser = common.run_parser("dtmt translate", "")
+    parser = options.run_parser("dtmt translate", "")
     (tmp_path / "cldr_ende/t/1").mkdir(parents=True)
     (tmp_path / "cldr_ende/t/1/experiment.json").write_text(
         '{"settings": {"model_name": "dtmt_tiny"}}'

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import dtmt_tf.export
+from dtmt_tf.commands import common
 from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMT
@@ -91,7 +92,7 @@ def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
     settings = [*TINY, "model.encoder_depth=2", "model.initializer_range=0.5"]
     settings += ["training.label_smoothing=0.1"]  # with 0.2 rounding alone passes the bounds
     options = benchmark.parse(["train", "--set", *settings])
-    experiment, _ = benchmark.common.experiment(options)
+    experiment, _ = common.experiment(options)
     source = rng.integers(3, 40, (3, 7)).astype("int32")
     source[0, 4:] = 0
     target = rng.integers(3, 40, (3, 5)).astype("int32")
@@ -114,13 +115,13 @@ def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
 def test_each_device_has_a_batch_of_its_own():
     options = benchmark.parse(["train", "--devices", "CPU:0", "CPU:1", "--set", *TINY])
     assert options.name.endswith("devices CPU:0 CPU:1")
-    experiment, _ = benchmark.common.experiment(options)
+    experiment, _ = common.experiment(options)
     step = updates.training_step(experiment, (9, 9), devices=options.devices)
     assert step.slices == 2 * experiment.training.accumulation_steps
 
 
 def test_random_sentences_are_as_long_as_those_of_multi30k():
-    experiment, _ = benchmark.common.experiment(benchmark.parse(["train", "--set", *TINY]))
+    experiment, _ = common.experiment(benchmark.parse(["train", "--set", *TINY]))
     wide = experiment.__class__(**{**vars(experiment), "data": DATA_OF_ANY_LENGTH})
     pairs = corpora.random_set(wide, 240)
     ((source, target),) = pairs.shards.blocks()
@@ -134,7 +135,7 @@ def test_random_sentences_are_as_long_as_those_of_multi30k():
         assert size - 5 < max(map(max, rows)) < size
 
 
-DATA_OF_ANY_LENGTH = benchmark.common.experiment(
+DATA_OF_ANY_LENGTH = common.experiment(
     benchmark.parse(["train", "--set", "data.joint_vocabulary=false", "data.source_vocab_size=30",
                      "data.target_vocab_size=50", "model.tied_embeddings=none"])
 )[0].data  # fmt: skip

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dtmt_tf.commands import common
 from pipelines.benchmark import command as benchmark
 
 
@@ -13,7 +14,7 @@ from pipelines.benchmark import command as benchmark
     ],
 )
 def test_a_preset_keeps_what_its_records_were_measured_with(preset, rates):
-    experiment, _ = benchmark.common.experiment(benchmark.parse(["train", "--preset", preset]))
+    experiment, _ = common.experiment(benchmark.parse(["train", "--preset", preset]))
     training = experiment.training
     dropout = (training.embedding_dropout_rate, training.output_dropout_rate)
     assert (*dropout, training.candidate_dropout_rate) == rates

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dtmt_tf.commands import common
+from dtmt_tf.commands import common, options
 from dtmt_tf.errors import UserError
 from dtmt_tf.tasks import TASKS
 from pipelines.papers import records, report
@@ -74,14 +74,14 @@ def training_commands():
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     variables = dict(re.findall(r'^([A-Z]+)="(.*)"$', text, re.MULTILINE))
     for line in re.findall(r"^python pipelines/train\.py (?!--train )(.*)$", text, re.MULTILINE):
-        parser = common.run_parser("", "")
-        common.add_set(parser)
-        common.add_devices(parser)
+        parser = options.run_parser("", "")
+        options.add_set(parser)
+        options.add_devices(parser)
         words = re.sub(r"\$([A-Z]+)", lambda match: variables[match[1]], line).split()
-        options = parser.parse_args(words)
-        options.task = options.task or common.DEFAULT_TASK
-        model = options.model or TASKS[options.task].model
-        yield (options.task, options.name or model), options
+        args = parser.parse_args(words)
+        args.task = args.task or common.DEFAULT_TASK
+        model = args.model or TASKS[args.task].model
+        yield (args.task, args.name or model), args
 
 
 COMMANDS = dict(training_commands())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.commands import common
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import DTMTConfig
 from dtmt_tf.planning import flops
@@ -63,7 +64,7 @@ def test_padding_is_no_work():
 
 def test_the_small_preset_needs_what_the_table_of_peers_says():
     options = benchmark.parse(["train"])
-    experiment, _ = benchmark.common.experiment(options)
+    experiment, _ = common.experiment(options)
     with tf.Graph().as_default():
         small = experiment.model.build(*vocabulary_sizes(experiment), experiment.training)
         per_word = flops.training(small, flops.Work(1, 15, 15, 225, 225, 225)) / 15 / 1e6

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from dtmt_tf import startup
-from dtmt_tf.commands import common, process
+from dtmt_tf.commands import common, options, process
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +78,7 @@ def export(endpoints, folder: Path) -> None:
 
 def command() -> int:
     """Exports, measures, prints."""
-    parser = common.run_parser("python -m tests.serving.latency", __doc__.split("\n")[0])
+    parser = options.run_parser("python -m tests.serving.latency", __doc__.split("\n")[0])
     parser.add_argument("--lines", type=Path, required=True, help="text to translate")
     parser.add_argument("--count", type=int, default=200, help="lines (default: %(default)s)")
     args = parser.parse_args()
