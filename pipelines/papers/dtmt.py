@@ -153,6 +153,8 @@ TABLES: dict[str, Table] = {
             ("transformer", "lgru4"),
             ("transformer-searched", "lgru1"),
             ("transformer-searched", "lgru4"),
+            ("transformer", "gru0"),
+            ("transformer-searched", "gru0"),
             ("transformer-same_time", "lgru4"),
         ),
     ),

@@ -134,6 +134,8 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_1),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
+    Pair(CASED, AT_0[1], AT_3[6]),
+    Pair(CASED, AT_0[1], AT_3[8]),
     Pair(CASED, AT_3[4], AT_3[6]),
     Pair(CASED, AT_3[4], AT_3[8]),
     Pair(CASED, SHALLOW_RNMT, AT_0[1], OVER_SHALLOW[1]),
