@@ -51,11 +51,11 @@ def judge(pairs: Iterable[tuple[str, str]], data: DataConfig) -> Masks:
     hits = {name: bytearray() for name in rules}
     lengths, hashes = array("i"), array("q")
     for source, target in pairs:
-        lengths.extend((len(source), len(target)))
+        text = untagged(source, data.reserved_symbols)
+        lengths.extend((len(text), len(target)))
         if "duplicates" in data.filters:
             hashes.append(hash((source, target)))
-        is_long = max(len(source), len(target)) >= SHORT
-        text = _untagged(source, data.reserved_symbols)
+        is_long = max(len(text), len(target)) >= SHORT
         for name, rule in rules.items():
             hits[name].append(is_long and rule(text, target))
     masks = {name: np.frombuffer(found, np.bool_) for name, found in hits.items()}
@@ -89,7 +89,7 @@ def usual_ratio(sizes: npt.NDArray[np.int32]) -> float:
     return float(np.median(source / target)) if len(source) else 1.0
 
 
-def _untagged(source: str, tags: Sequence[str]) -> str:
+def untagged(source: str, tags: Sequence[str]) -> str:
     """Returns a source without the tags that it begins with, such as that of back-translations."""
     while tag := next(filter(source.startswith, tags), ""):
         source = source.removeprefix(tag).lstrip()

@@ -124,7 +124,8 @@ def inspect(corpus: Corpus, data: DataConfig) -> Inspected:
         for number, pair in enumerate(pairs):
             for side, line in zip(splits[TRAIN], pair, strict=True):
                 side.add(line, counted=number % step == 0)
-                sizes.append(len(line))
+            source, target = pair
+            sizes.extend((len(filters.untagged(source, data.reserved_symbols)), len(target)))
             yield pair
 
     missing = _missing(languages)

@@ -1,5 +1,6 @@
 """`dtmt evaluate`: what can not be scored is refused before anything is read or translated."""
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,19 @@ def test_a_mean_is_that_of_test_sets(capsys):
     assert "mean BLEU of 2 test sets\n  30.00  run" in capsys.readouterr().out
     assert "mean_bleu" not in evaluate._together(["validation", "test"], ["run"], found[:2], no)
     assert capsys.readouterr().out == ""
+
+
+def test_all_scores_of_files_have_intervals(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("ref", "a b c d e\nf g h\n"), ("hyp", "a b c d x\nf g h\n")):
+        Path(name).write_text(lines)
+    files = ["--references", "ref", "--hypotheses", "hyp"]
+    assert evaluate.command([*files, "--json", "found.json"]) == 0
+    found = json.loads(Path("found.json").read_text())
+    assert found["ter"] == pytest.approx(100 / 8)
+    assert {*found["intervals"]} == {"bleu", "chrf", "ter"}
+    printed = capsys.readouterr().out
+    assert "TER          12.50" in printed and printed.count("95 %   ") == 3
 
 
 def test_a_page_shows_sources_references_and_translations(tmp_path, monkeypatch, capsys):

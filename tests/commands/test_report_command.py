@@ -26,6 +26,10 @@ def test_a_run_that_is_not_done_has_a_page_a_curve_and_a_table(stopped):
     assert page == stopped.work / "report.html"
     text = page.read_text("utf-8")
     assert "custom / older" in text and "<td>331</td>" in text
+    newest = stopped.newest()
+    rate = newest.tokens / newest.seconds
+    assert f"{newest.seconds / 60:.1f} minutes, {rate:,.0f} target tokens a second" in text
+    assert f"<td>{newest.tokens:,}</td>" in text
     assert "validation BLEU" in text and "Attention" not in text
     assert (stopped.work / "curve.png").read_bytes().startswith(b"\x89PNG")
     table = (stopped.work / "metrics.csv").read_text().splitlines()

@@ -48,7 +48,10 @@ def test_both_sides_are_told_with_their_texts(run, tmp_path, capsys):
     text = found["source"]["text"]
     assert text["unknown"] == 1 and len(text["unknown_texts"]) == 2  # one piece, two characters
     assert text["unknown_percent"] == round(100 / text["pieces"], 4)
+    assert text["pieces_a_word"] == round(text["pieces"] / 4, 3)
     assert found["target"]["text"]["unknown"] == 0
+    assert "▁uv" not in found["target"]["text"]["never_such_as"]
+    assert len(found["target"]["text"]["never_such_as"]) == found["target"]["text"]["never"]
     assert found["target"]["text"]["never"] + found["target"]["text"]["used"] == 9 - 3
 
 

@@ -49,6 +49,15 @@ def test_tags_before_a_source_hide_no_copy_of_it():
     assert dropped("identical", pairs=pairs, reserved_symbols=tags) == {"identical": [0, 1]}
 
 
+def test_short_pairs_stay_and_tags_make_none_longer():
+    pairs = [("a" * 19,) * 2, ("a" * 20,) * 2, ("<bt> Angela D. Merkel", "Angela D. Merkel")]
+    tags = ("<bt>",)
+    assert dropped("identical", pairs=pairs, reserved_symbols=tags) == {"identical": [1]}
+    usual = [("a" * 30, "a" * 30)] * 7
+    pairs = [*usual, ("a" * 20, "b"), ("a" * 19, "b"), ("<bt> " + "a" * 16, "b")]
+    assert dropped("length_ratio", pairs=pairs, reserved_symbols=tags) == {"length_ratio": [7]}
+
+
 def test_a_ratio_is_measured_against_the_usual_one_of_the_text():
     pairs = [("a" * 10 * k, "字" * k) for k in range(3, 30)] + [("a" * 30, "字" * 30)]
     assert dropped("length_ratio", pairs=pairs) == {"length_ratio": [27]}

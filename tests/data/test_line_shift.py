@@ -42,6 +42,13 @@ def test_blocks_behind_a_lost_line_are_counted_from_the_first_on():
     assert found(SOURCE, restored) == {-1: (2 * BLOCK + 1, 2 * BLOCK)}
 
 
+@pytest.mark.parametrize(("share", "told"), [(0.45, 0), (0.75, 1)])
+def test_lines_that_fit_in_part_are_shifted_from_a_correlation_of_a_half_on(share, told):
+    random = np.random.default_rng(6)
+    fits = random.random(1000) < share
+    assert shift(SOURCE, np.where(fits, np.roll(TARGET, 1), random.permutation(TARGET))) == told
+
+
 @pytest.mark.parametrize(("size", "told"), [(SMALLEST - 1, False), (SMALLEST, True)])
 def test_a_short_end_is_left_alone(size, told):
     assert bool(found(SOURCE[1:][:size], TARGET[:size])) == told

@@ -43,6 +43,8 @@ def test_dry_run_prints_parameters_memory_and_steps(here):
     # the formula of tests/models/test_parameter_counts.py with both vocabularies of 32,000
     assert re.search(r"encoder +44,095,488", result.stdout)
     assert re.search(r"total +205,407,552", result.stdout)
+    for what, size in (("weights", 0.77), ("Adam moments", 1.53), ("gradients", 0.77)):
+        assert re.search(rf"  {what} +{size} GiB", result.stdout), what
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert "an update is meant to read 8, devices x A" in result.stdout
     assert "8.0e-04 at 400, 8.0e-04 at 25,000, 5.0e-05 at 150,000" in result.stdout

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.evaluation import gate as gate_module
 from dtmt_tf.evaluation import probing, probing_plot
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.gate import Gate, learn_gate
@@ -114,13 +115,15 @@ def test_a_hidden_layers_penalty_is_of_a_sentence_however_many_there_are(rng):
 
 def test_the_penalty_is_chosen_on_validation_sentences(rng):
     task, representations = made_up(rng, in_first)
-    shares = {"va": (0.5, 0.9, 0.6, 0.7, 0.8), "te": (0.1, 0.2, 0.3, 0.4, 1.0)}
+    shares = {"va": (0.5, 0.9, 0.6, 0.7, 0.8), "te": (0.1, 0.2, 0.3, 0.4, 1.0), "tr": (1,) * 5}
+    fits = []
 
     class Right(Classifier):
         """Is right about a share of a split's sentences, as its penalty's place tells."""
 
         def fit(self, inputs, labels, penalty):
             place = probing.PENALTIES.index(penalty)
+            fits.append((penalty, labels))
 
             def predict(given):
                 (split,) = (split for split in shares if SIZES[split] == len(given))
@@ -130,9 +133,30 @@ def test_the_penalty_is_chosen_on_validation_sentences(rng):
 
             return SimpleNamespace(predict=predict)
 
-    found = probe(task, representations, Right(), control=False)
+    found = probe(task, representations, Right(), control=True)
     assert found.penalty == probing.PENALTIES[1]  # the last is best on the test sentences
     assert found.accuracy.correct == 20
+    penalty, random = fits[-1]  # of the control, by the same classifier
+    assert penalty == found.penalty and np.any(random != fits[0][1])
+
+
+def test_the_gate_of_the_control_learns_its_labels(rng, monkeypatch):
+    learnt, fitted = [], []
+    plain, fit = gate_module.learn_gate, Classifier.fit
+
+    def learn(inputs, labels, *others):
+        learnt.append(labels)
+        return plain(inputs, labels, *others)
+
+    def note(self, inputs, labels, penalty):
+        fitted.append(labels)
+        return fit(self, inputs, labels, penalty)
+
+    monkeypatch.setattr(gate_module, "learn_gate", learn)
+    monkeypatch.setattr(Classifier, "fit", note)
+    probe(*made_up(rng, in_first, widths=(6, 4)), Classifier(), control=True)
+    assert len(learnt) == 2 and np.any(learnt[1] != learnt[0])
+    np.testing.assert_array_equal(learnt[1], fitted[-1])
 
 
 def test_a_planes_penalty_is_of_a_sentence_however_many_there_are(rng):

@@ -11,6 +11,7 @@ from dtmt_tf.evaluation.run_report import (
     LEAST,
     RunFacts,
     SplitFacts,
+    curve,
     length_bins,
     lengths,
     metrics,
@@ -80,6 +81,16 @@ def test_a_page_tells_scores_worst_and_best_and_needs_nothing_else():
     bleu = facts().splits[0].scores["bleu"]
     assert low < bleu < high and f"{bleu:.2f}" in reader.text
     assert page(facts()) == text
+
+
+def test_what_is_drawn_are_the_scores():
+    references = ["a b c d e"] * 60
+    sources, translations = ["a b"] * 30 + ["a " * 12] * 30, references[:30] + ["v w x y z"] * 30
+    drawn = lengths(SplitFacts("test", {}, sources, references, translations))
+    points = drawn.axes[0].containers[0].lines[0].get_xydata()
+    np.testing.assert_allclose(points, [[0, 100], [1, 0]])
+    points = curve(HISTORY).axes[0].lines[0].get_xydata()
+    assert points.tolist() == [[10, 1.5], [20, 2.5]]
 
 
 def test_letters_that_the_font_lacks_are_left_to_what_shows_the_page(recwarn):

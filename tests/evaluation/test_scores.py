@@ -338,6 +338,12 @@ def test_comparison_equals_that_of_the_command_line(tmp_path):
         )
 
 
+def test_systems_in_chinese_are_compared_by_characters():
+    systems = {"a": ["我有一只狗。"], "b": ["我有一只猫。"]}
+    first, _ = compare_systems(systems, ["我有一只猫。"], tokenize="zh", samples=2)
+    assert first.metrics["TER"].score == pytest.approx(100 / 6)
+
+
 def test_systems_are_compared_by_chrf_and_ter_too():
     references, good, bad = _systems()
     baseline, better = compare_systems({"bad": bad, "good": good}, references, samples=100)

@@ -196,6 +196,13 @@ def test_a_corpus_that_is_no_file_is_named():
     assert card_of(experiment_of(*public))["training_data"] == ["wmt14_translate/de-en"]
 
 
+def test_the_newest_scores_tell_how_long_it_was_trained():
+    before = {**SCORE, "training": {**SCORE["training"], "updates": 2000, "target_words": 99}}
+    for scores in ({"test": SCORE, "validation": before}, {"test": before, "validation": SCORE}):
+        text = section(card_of(experiment_of(), scores), "How it was trained")
+        assert "- 2,850 updates, 123,456 target tokens" in text
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -85,6 +85,15 @@ def test_a_row_too_large_for_memory_is_left_open_and_the_next_is_measured(
     costs.show({"gru0": large, "lgru0": small}, PAPER.rows, 1)
     first, second = capsys.readouterr().out.splitlines()[1:3]
     assert first.split()[-2:] == ["-", "-"] and second.split()[-2:] == ["2.00", "1.83"]
+    costs.show({"gru0": small, "lgru0": small}, PAPER.rows, 2)
+    assert capsys.readouterr().out.splitlines()[3].split() == ["all,", "all", "seeds", "7.33"]
+    rows = {"a": Row(), "t": Row(time_of="a"), "w": Row(weights_of="a")}
+    seconds = iter((2.0, 4.0, 4.0))
+    monkeypatch.setattr(costs, "_seconds", lambda _: next(seconds))
+    costs.show(dict.fromkeys(rows, small), rows, 1)
+    same_minutes, same_weights = capsys.readouterr().out.splitlines()[2:4]
+    assert same_minutes.split()[2:] == ["1,650", "4.00", "1.83"]
+    assert same_weights.split()[2:] == ["0", "4.00", "0.00"]
 
 
 def test_the_small_transformer_has_the_parameters_of_the_small_dtmt4():

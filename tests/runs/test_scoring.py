@@ -204,6 +204,7 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_it_is_another(corpus, mon
     assert len(asked) == 12
     scores = run.read("scores.json")
     after = scores["test"]
+    assert after["ter"] == 0.0 and {*after["intervals"]} == {"bleu", "chrf", "ter"}
     assert [*scores] == ["other", "test"]  # what is scored last stands last
     assert before["weights_sha256"] != after["weights_sha256"] == made_of(answers)["weights_sha256"]
     assert after["training"]["minutes_in_updates"] == 1.5
