@@ -50,8 +50,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
             write_atomically(args.scores, table.encode())
     if args.plot:
         from dtmt_tf.evaluation import contrast_plot
+        from dtmt_tf.evaluation.picture import save
 
-        contrast_plot.draw(systems, args.plot)
+        save(contrast_plot.figure_of(systems), args.plot)
     return 0
 
 

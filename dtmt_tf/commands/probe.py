@@ -59,8 +59,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print()
     if args.plot:
         from dtmt_tf.evaluation import probing_plot
+        from dtmt_tf.evaluation.picture import save
 
-        probing_plot.draw(systems, args.plot)
+        save(probing_plot.figure_of(systems), args.plot)
     return 0
 
 

@@ -184,7 +184,6 @@ def _parser() -> Parser:
         "pre-trained model's name in the catalogue that DTMT_MODELS names (default: the task's "
         "model)",
     )
-    parser.add_argument("--saved-model", dest="model", help=argparse.SUPPRESS)
     lines.add_files(parser)
     asked = parser.add_argument_group("what is asked")
     asked.add_argument(

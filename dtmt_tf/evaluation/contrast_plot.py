@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtmt_tf.evaluation.contrast import OfKind
-from dtmt_tf.evaluation.picture import as_label, error_bars, save
+from dtmt_tf.evaluation.picture import as_label, error_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,20 +14,14 @@ if TYPE_CHECKING:
 COLUMNS = 3  # panels in a row
 
 
-def draw(systems: Mapping[str, Mapping[str, OfKind]], path: Path) -> None:
+def figure_of(systems: Mapping[str, Mapping[str, OfKind]]) -> Figure:
     """Draws a panel for each type of error, with a line for each model and its 95 % intervals.
 
     Compared are log probabilities, not divided by length.
 
     Args:
         systems: Accuracies by model and type of error.
-        path: The picture; its end says which kind.
     """
-    save(figure_of(systems), path)
-
-
-def figure_of(systems: Mapping[str, Mapping[str, OfKind]]) -> Figure:
-    """Returns the picture that `draw` writes."""
     from matplotlib.figure import Figure
 
     kinds = list(next(iter(systems.values())))

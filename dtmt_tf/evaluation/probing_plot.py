@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf.evaluation.picture import as_label, error_bars, save
+from dtmt_tf.evaluation.picture import as_label, error_bars
 from dtmt_tf.evaluation.probing import Probed
 
 if TYPE_CHECKING:
@@ -16,18 +15,12 @@ NARROWEST = 6.0  # inches, for the legend
 SPREAD = 0.6  # of a task's width, for its systems
 
 
-def draw(systems: Mapping[str, Mapping[str, Probed]], path: Path) -> None:
+def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
     """Draws each system's accuracies with 95 % intervals, and the control as a cross.
 
     Args:
         systems: What was found, by system and task; all have the same tasks.
-        path: The picture; its end says which kind.
     """
-    save(figure_of(systems), path)
-
-
-def figure_of(systems: Mapping[str, Mapping[str, Probed]]) -> Figure:
-    """Returns the picture that `draw` writes."""
     from matplotlib.figure import Figure
 
     width = max(NARROWEST, 2 + 0.9 * len(next(iter(systems.values()))))

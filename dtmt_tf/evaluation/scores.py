@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -199,15 +200,22 @@ def resamples(count: int) -> Iterator[npt.NDArray[np.int64]]:
         yield generator.multinomial(count, np.full(count, 1 / count))
 
 
-def interval(metric: Metric, counts: npt.NDArray[Any]) -> tuple[float, float]:
-    """Returns the ends of the 95 % bootstrap interval of a corpus score.
+def interval(metric: Metric, *trainings: npt.NDArray[Any]) -> tuple[float, float]:
+    """Returns the ends of the 95 % bootstrap interval of a corpus score, a mean over trainings.
+
+    Sentences are drawn with replacement, the same for all trainings (Koehn, 2004).
 
     Args:
         metric: One of sacreBLEU's.
-        counts: What it counted in each sentence, `[N, any]`.
+        trainings: What it counted in each sentence, `[N, any]`, for each training.
     """
-    drawn = (often @ counts for often in resamples(len(counts)))
-    return ends([metric._compute_score_from_stats(row.tolist()).score for row in drawn])
+    return ends(
+        [
+            fmean(metric._compute_score_from_stats((often @ each).tolist()).score
+                  for each in trainings)
+            for often in resamples(len(trainings[0]))
+        ]
+    )  # fmt: skip
 
 
 def ends(scores: Sequence[float] | npt.NDArray[Any]) -> tuple[float, float]:

@@ -4,7 +4,6 @@ sacreBLEU adds these counts up over a corpus and then computes the score.
 """
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from dtmt_tf.evaluation.scores import (
     SAMPLES,
     SEED,
     build_bleu,
-    ends,
-    resamples,
+    interval,
     sacrebleu_seed,
 )
 
@@ -88,18 +86,11 @@ def bleu_of(counts: Counts, tokenize: str = "13a") -> float:
 def bleu_interval(trainings: Sequence[Counts], tokenize: str = "13a") -> tuple[float, float]:
     """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
 
-    Sentences are drawn with replacement, the same for all trainings (Koehn, 2004).
-
     Args:
         trainings: Counts of each on the same sentences, `[N, 10]`.
         tokenize: See `bleu_of`.
     """
-    return ends(
-        [
-            fmean(bleu_of((often @ each)[None], tokenize) for each in trainings)
-            for often in resamples(len(trainings[0]))
-        ]
-    )
+    return interval(_Counted(tokenize), *trainings)
 
 
 def paired_bootstrap(baseline: Counts, system: Counts) -> float:

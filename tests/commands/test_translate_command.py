@@ -232,7 +232,7 @@ def test_lines_of_another_question_or_model_are_put_aside(run, tmp_path, monkeyp
         (["--task", "custom", "--model", "mine"], "saved_models/custom/mine"),
         (["--model", "custom/mine"], "saved_models/custom/mine"),
         (["--model", "saved_models/custom/mine"], "saved_models/custom/mine"),
-        (["--saved-model", "elsewhere/1"], "elsewhere/1"),
+        (["--model", "elsewhere/1"], "elsewhere/1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -106,7 +106,7 @@ def test_damaged_files_of_a_run_are_named(here, tmp_path):
         result = here("evaluate", "--output-dir", tmp_path, "--name", "mine")
         refused(result, f"{record} is damaged", "The command that made the run")
     (tmp_path / "saved_model.pb").write_bytes(b"no model")
-    result = here("translate", "--saved-model", tmp_path)
+    result = here("translate", "--model", tmp_path)
     refused(result, f"{tmp_path} holds no SavedModel that could be loaded", "export.py")
 
 

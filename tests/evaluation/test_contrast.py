@@ -230,7 +230,7 @@ def test_a_plot_has_a_line_for_each_model_and_its_intervals(tmp_path):
     assert [data.get_ydata().tolist() for data, _, _ in lines] == [[50.0, 100.0], [0.0, 100.0]]
     ends = lines[0][2][0].get_segments()[0][:, 1]
     assert ends.tolist() == pytest.approx(Accuracy(1, 2).interval)
-    contrast_plot.draw(systems, tmp_path / "a.svg")
+    picture.save(contrast_plot.figure_of(systems), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert text.startswith("<?xml") and "distance, words" in text
     with pytest.raises(UserError, match=r"a\.doc: a picture's name ends in \.svg, \.png, \.pdf"):

@@ -11,6 +11,7 @@ from dtmt_tf.evaluation import gate as gate_module
 from dtmt_tf.evaluation import probing, probing_plot
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.gate import Gate, learn_gate
+from dtmt_tf.evaluation.picture import save
 from dtmt_tf.evaluation.probing import Classifier, Probed, probe
 from dtmt_tf.evaluation.probing_tasks import KNOWN, ProbingTask, read_task
 
@@ -275,5 +276,5 @@ def test_the_picture_shows_each_system_with_its_control(tmp_path):
     dots = [box.lines[0] for box in axes.containers]
     assert [line.get_ydata().tolist() for line in dots] == [[90.0, 55.0]] * 2
     assert dots[0].get_xdata()[0] < 0 < dots[1].get_xdata()[0]
-    probing_plot.draw({"one": PROBED}, tmp_path / "a.svg")
+    save(probing_plot.figure_of({"one": PROBED}), tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text()
