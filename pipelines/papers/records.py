@@ -344,12 +344,13 @@ def series_title(record: Record) -> str:
     series = record["series"]
     shared = f"; {' '.join(series['set'])}" if series["set"] else ""
     budget = f"preset {series['preset']}, {series['max_steps']:,} updates"
-    if recipe := series.get("recipe"):
-        budget += f" of recipe `{recipe}`"
     if (batches := record["batches_an_update"]) > 1:
         budget += f" of {batches} batches"
+    budget += f", {series['max_steps'] * record['epochs'] / record['updates']:.1f} epochs"
+    if recipe := series.get("recipe"):
+        budget += f", recipe `{recipe}`"
     if begun := series.get("begin_with"):
-        budget += f" on top of a trained `{begun}`"
+        budget += f", on top of a trained `{begun}`"
     return f"{budget}{shared} (settings {series['hash']})"
 
 

@@ -230,7 +230,7 @@ def test_rows_show_their_scores_beside_the_papers():
     found = [record("lgru1", seed=1), record("lgru1", seed=2), record("gru0", rate=0.5)]
     bleu = [run["scores"]["test"]["bleu"] for run in found]
     text = page(found)["dtmt table 6"]
-    assert "`custom`, preset small, 100 updates (settings e100)." in text
+    assert "`custom`, preset small, 100 updates, 12.3 epochs (settings e100)." in text
     line = cells(text, "DTMT#1")
     assert line[3] == "2"
     assert line[-2].startswith(f"{(bleu[0] + bleu[1]) / 2:.2f} ± ")
@@ -310,7 +310,7 @@ def test_rows_on_top_of_a_trained_one_have_a_table_of_their_own():
     begun = {"hash": "e100+gru0", "begin_with": "gru0", "set": ["training.clip_norm=1"]}
     found[2]["series"] = found[2]["series"] | begun
     text = tables.each_budget(found, TABLES["3"], tables.rows_table)
-    fresh, begun = text.split("100 updates on top of a trained `gru0`")
+    fresh, begun = text.split("100 updates, 12.3 epochs, on top of a trained `gru0`")
     assert cells(fresh, "ShallowRNMT: L-GRU")[3] == cells(begun, "ShallowRNMT: L-GRU")[3] == "1"
     assert "| ShallowRNMT: GRU |" not in begun
 
@@ -318,7 +318,7 @@ def test_rows_on_top_of_a_trained_one_have_a_table_of_their_own():
 def test_other_budgets_are_other_tables():
     found = [record("gru0"), record("lgru0", max_steps=200)]
     text = page(found)["dtmt table 3"]
-    assert "100 updates (" in text and "200 updates (" in text
+    assert "100 updates, 12.3" in text and "200 updates, 12.3" in text
     assert "the paper is" not in text  # the two rows can not be compared
 
 
@@ -327,7 +327,7 @@ def test_other_settings_of_all_rows_are_other_tables():
     others[1]["series"]["hash"] = "f6"
     text = page(others)["dtmt table 3"]
     assert "(settings e100)" in text and "(settings f6)" in text
-    assert "updates of 2 batches (settings e100)" in text
+    assert "updates of 2 batches, 12.3 epochs (settings e100)" in text
     assert "the paper is" not in text
 
 
