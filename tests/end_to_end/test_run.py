@@ -125,7 +125,7 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
     head = "set\tsource\tcorrect\tcontrastive"
     table.write_text("".join(f"{line}\n" for line in [head, *rows]), encoding="utf-8")
     found = []
-    for model in (workshop.arguments, ["--model", workshop.run_folder / "1"]):
+    for model in (workshop.arguments, ["--saved-model", workshop.run_folder / "1"]):
         out = tmp_path / f"{len(found)}.json"
         result = here("contrast", *model, table, "--json", out)
         assert result.returncode == 0, result.stderr
