@@ -73,10 +73,15 @@ ROWS: dict[str, Row] = {
 }
 
 
-def _table(title: str, rows: dict[str, tuple[str, float | None]], axis: str = "") -> Table:
-    """Returns a table of systems, all compared with the first."""
+def _table(
+    title: str,
+    rows: dict[str, tuple[str, float | None]],
+    axis: str = "",
+    more: tuple[tuple[str, str], ...] = (),
+) -> Table:
+    """Returns a table of systems, all compared with the first, and of what else is compared."""
     first, *others = rows
-    pairs = tuple((first, other) for other in others)
+    pairs = tuple((first, other) for other in others) + more
     return Table(title, rows, pairs, axis=axis, lists_all=True)
 
 
@@ -130,6 +135,7 @@ TABLES: dict[str, Table] = {
             "columns": ("+ RNN encoder in columns", 27.47),
             "biarn1": ("+ BiARN, 1 layer", 28.21),
         },
+        more=(("relative", "biarn1"), ("directional", "biarn1")),
     ),
     "5": Table(
         "The encoders that `dtmt probe` reads",
