@@ -16,7 +16,6 @@ from dtmt_tf.client.connections import GrpcConnection
 from dtmt_tf.commands import client
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
-from dtmt_tf.refusals import Refusals
 from dtmt_tf.server.rest import HTTP_CODES
 from tests.serving.calls import LINES
 from tests.serving.running import ROOT
@@ -391,13 +390,3 @@ def test_an_output_that_is_a_device_stays_one(run, protocol, tmp_path):
     with protocol(Shouter()) as server:
         assert run("a\n", *server)[0] == ""
     assert (tmp_path / "target").is_symlink()
-
-
-def test_the_summary_tells_rate_and_percentiles():
-    sent = sending.Sending(1, 0, Refusals(False))
-    sent.sent, sent.seconds, sent.retried = 100, 4.0, 2
-    sent.latencies = [k / 100 for k in range(1, 102)]
-    assert sent.summary() == (
-        "100 lines in 4.0 s, 25.0 sentences/s\n"
-        "101 requests: latency p50 0.510 s, p95 0.960 s, p99 1.000 s; 2 retries"
-    )
