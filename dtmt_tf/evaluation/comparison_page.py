@@ -79,8 +79,7 @@ def page(found: Compared) -> str:
 
 def sentence_scores(found: Compared, system: int) -> npt.NDArray[np.float64]:
     """Returns chrF2 of each sentence of a system, 0 to 100, `[N]`."""
-    how = {"lowercase": found.lowercase}
-    return sentence_chrf(found.translations[system], *found.references, **how)
+    return sentence_chrf(found.translations[system], *found.references, lowercase=found.lowercase)
 
 
 def bars(changes: npt.NDArray[np.float64]) -> Figure:
