@@ -47,7 +47,8 @@ class TokenEmbedding(keras.layers.Layer):
             WMT 16*).
         use_positional_signal: Whether positions are marked.
         use_bias: Whether the bias vector exists.
-        scale: Factor of row and signal; with `sqrt(E)` the signal is that of Vaswani et al. (2017).
+        scale: Factor of row and signal; with `sqrt(E)` the signal is as large as that of Vaswani et
+            al. (2017), whose frequencies are `exp(-2 i ln(10000) / E)`.
         initializer: Initialiser of table and bias.
         tied_to: An embedding whose table this one uses; a table of its own by default.
 

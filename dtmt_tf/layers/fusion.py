@@ -24,7 +24,7 @@ class Fusion(keras.layers.Layer, abc.ABC):
     et al., 2019, "Modeling Recurrence for Transformer", Section 3.2).
 
     Args:
-        dim: Width of the decoder's state, d.
+        dim: Width of the decoder's state, E.
         memory_dim: Width of H_r, M.
         num_heads: Heads of the attention.
         norm: Arguments of `ResidualNorm`.
@@ -34,14 +34,14 @@ class Fusion(keras.layers.Layer, abc.ABC):
             constant. With norms after the sub-layers a new norm still changes D.
 
     Call arguments:
-        c: The state after self-attention, C, `[B, T, d]`.
-        d: The state after attention to the Transformer's encoder, D, `[B, T, d]`.
+        c: The state after self-attention, C, `[B, T, E]`.
+        d: The state after attention to the Transformer's encoder, D, `[B, T, E]`.
         memory: What `precompute` returned.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout masks.
 
     Returns:
-        What the feed-forward part reads, `[B, T, d]`.
+        What the feed-forward part reads, `[B, T, E]`.
     """
 
     def __init__(
@@ -109,9 +109,10 @@ class StackFusion(Fusion):
 class GatedSumFusion(Fusion):
     """Both attentions side by side, Eqs. (14), (15) and (17).
 
-        R = LN(attention(C, H_r) + C),   l = sigmoid(W [D ; R] + b),   l * D + (1 - l) * R
+        R = LN(attention(C, H_r) + C),   λ = sigmoid(W [D ; R] + b),   λ * D + (1 - λ) * R
 
-    The paper prints neither W nor b nor the width of l; here it is a vector of d gates.
+    The paper prints neither W nor b nor the width of λ; here it is a vector of E gates. TensorBoard
+    calls it `l`.
     """
 
     def build(self, x_shape: Any) -> None:

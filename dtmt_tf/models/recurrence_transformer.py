@@ -104,10 +104,10 @@ class RecurrenceTransformer(Transformer):
     Transformer's encoder. Decoder layers attend to both, see `layers.Fusion`, or to the states of
     both side by side (`model.fusion=columns`; Chen et al., 2018, "multi-column encoder").
 
-    What the paper leaves open follows from its count of new parameters, see ARCHITECTURE.md: GRUs
-    have no bias, reset the state before the product, and are as wide as the Transformer; both
-    chains share an attention with one matrix for queries and one for keys; the feed-forward part is
-    as wide as both chains. Its norms stand after its parts, as in (7) and (8), wherever
+    What the paper leaves open follows from its count of new parameters, see RECURRENCE.md: GRUs
+    have no bias (and, as in Cho et al., 2014, reset the state before the product), and are as wide
+    as the Transformer; both chains share an attention with one matrix for queries and one for keys;
+    the feed-forward part is as wide as both chains. Its norms stand after its parts, as in (7) and (8), wherever
     `model.pre_norm` puts those of the Transformer's layers. `training.word_dropout_rate` drops
     words of each encoder by itself.
 

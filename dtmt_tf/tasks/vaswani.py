@@ -3,8 +3,9 @@
 Otherwise than there: a batch is 8 x 4,096 tokens of the longer side, padding included, where they
 have about 25,000 of each side; checkpoints that are averaged stand as many updates apart as theirs
 made in 10 minutes; and there are 32,000 sub-words and three tables, as of DTMT, where they share
-one table of about 37,000: the base model has 93 M parameters here, 65 M there. That of Hao et al.
-has 88 M, and 108 M from Chinese: they do not say of how many sub-words of each language.
+one table of about 37,000: the base model has 93 M parameters here, 65 M there. The positional
+signal has the frequencies of tensor2tensor's code. The model of Hao et al. has 88 M, and 108 M from
+Chinese: they do not say of how many sub-words of each language.
 """
 
 import dataclasses

@@ -81,13 +81,14 @@ LONG = ("long1", "long2", "long3")
 TAUGHT = ("distilled1", "distilled2", "distilled3")
 TOK, CASED = "multi30k_ende_tok", "multi30k_ende"
 HEADLINE = (
-    Entry("Multi30k English-German, lower-cased", TOK, LONG, "DTMT, 352 units"),
+    Entry("Multi30k English-German, lower-cased", TOK, LONG, "DTMT#1, 352 units"),
     Entry("the same", TOK, ("ensemble",), "these three models together", "1 core, all three"),
     Entry("the same", TOK, TAUGHT, "one model taught by these three", "1 core, after its teachers"),
-    Entry("Multi30k English-German, cased", CASED, LONG, "DTMT, 352 units"),
-    Entry("the same", CASED, ("pair",), "two DTMTs, 248 units, in a hurry", "1 core, both"),
+    Entry("Multi30k English-German, cased", CASED, LONG, "DTMT#1, 352 units"),
+    Entry("the same", CASED, ("pair",), "two of 248 units, T-GRUs in the encoder only",
+          "1 core, both"),
     Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("longer1",),
-          "DTMT, 352 units"),
+          "DTMT#1, 352 units"),
 )  # fmt: skip
 
 
