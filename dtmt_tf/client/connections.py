@@ -9,6 +9,8 @@ from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import numpy as np
+
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.quiet import quiet_stderr
 
@@ -74,6 +76,7 @@ class Connection(Protocol):
 
         Raises:
             TemporaryFailure: If it is away, busy or late, or has loaded none yet.
+            UserError: If it has no such model.
         """
 
     def close(self) -> None:
@@ -143,7 +146,9 @@ class GrpcConnection:
 
     def translate(self, lines: list[str]) -> list[str]:
         """Returns a translation for each line, see `Connection`."""
-        self._request.inputs["text"].CopyFrom(self._tf.make_tensor_proto(lines))
+        # of a list TensorFlow would make an array first that gives each line the longest's room
+        text = np.array([line.encode() for line in lines], object)
+        self._request.inputs["text"].CopyFrom(self._tf.make_tensor_proto(text))
         try:
             response = self._predict(self._request, timeout=self._timeout)
         except self._error as error:
@@ -159,7 +164,7 @@ class GrpcConnection:
         try:
             states = self._status(self._asked, timeout=_STATUS_SECONDS).model_version_status
         except self._error as error:
-            if (code := error.code().name) in _TEMPORARY:
+            if (code := error.code().name) in (*_TEMPORARY, "NOT_FOUND"):
                 raise _failure(self._address, code, error.details()) from error
             return ""
         there = [each.version for each in states if each.state == each.AVAILABLE]
@@ -254,7 +259,10 @@ class RestConnection:
         if (code := _HTTP_CODES.get(answer.status_code)) in _TEMPORARY:
             raise _failure(self._address, code, answer.reason)
         try:
-            states = json.loads(answer.content)["model_version_status"]
+            told = json.loads(answer.content)
+            if code == "NOT_FOUND" and "error" in told:  # else an address that nobody answers
+                raise _failure(self._address, code, str(told["error"]))
+            states = told["model_version_status"]
             there = [int(each["version"]) for each in states if each["state"] == "AVAILABLE"]
         except DAMAGED:
             return ""

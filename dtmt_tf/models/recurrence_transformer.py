@@ -107,9 +107,9 @@ class RecurrenceTransformer(Transformer):
     What the paper leaves open follows from its count of new parameters, see RECURRENCE.md: GRUs
     have no bias (and, as in Cho et al., 2014, reset the state before the product), and are as wide
     as the Transformer; both chains share an attention with one matrix for queries and one for keys;
-    the feed-forward part is as wide as both chains. Its norms stand after its parts, as in (7) and (8), wherever
-    `model.pre_norm` puts those of the Transformer's layers. `training.word_dropout_rate` drops
-    words of each encoder by itself.
+    the feed-forward part is as wide as both chains. Its norms stand after its parts, as in (7) and
+    (8), wherever `model.pre_norm` puts those of the Transformer's layers.
+    `training.word_dropout_rate` drops words of each encoder by itself.
 
     Args:
         config: Sizes and switches.

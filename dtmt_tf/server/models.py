@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -205,7 +205,13 @@ class Models:
 
     def warm_up(self) -> None:
         """Answers the other warm-up requests in a thread, while models are served."""
-        _warm_up_beside(self._models.values())
+        waiting = list(self._models.values())
+
+        def warm_up() -> None:
+            for model in waiting:
+                model.warm_up()
+
+        threading.Thread(target=warm_up, daemon=True).start()
 
     def find(self, name: str, version: int | None = None, label: str = "") -> ServedModel:
         """Returns a model.
@@ -254,18 +260,18 @@ class Models:
             if files == refused and time.monotonic() < again:
                 continue
             try:
-                self._models[name] = ServedModel(name, newest, self._batching)
+                model = ServedModel(name, newest, self._batching)
             except UserError as error:
                 pause = RETRY_SECONDS if _may_pass(error.__cause__) else math.inf
                 self._refused[name] = files, time.monotonic() + pause
                 logger.warning("%s stays at version %d: %s", name, old.version, error)
             else:
-                self._served[name] = files
+                model.warm_up()  # while the one before answers
+                self._models[name], self._served[name] = model, files
                 logger.info("%s: version %d takes the place of %d", name, int(newest.name),
                             old.version)  # fmt: skip
                 old.retire()
                 self._retired.add(old)
-                _warm_up_beside([self._models[name]])
 
     def close(self) -> None:
         """Ends all sessions; what still runs in them fails."""
@@ -292,14 +298,3 @@ def _files(version: Path) -> Files:
                 status = path.stat()
                 found[path] = status.st_size, status.st_mtime_ns
     return found
-
-
-def _warm_up_beside(models: Iterable[ServedModel]) -> None:
-    """Warms models up while they are served."""
-    waiting = list(models)
-
-    def warm_up() -> None:
-        for model in waiting:
-            model.warm_up()
-
-    threading.Thread(target=warm_up, daemon=True).start()

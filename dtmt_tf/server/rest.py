@@ -123,9 +123,9 @@ class RestHandler(BaseHTTPRequestHandler):
 
     def _answer(self, pattern: re.Pattern[str], respond: Respond) -> None:
         """Reads the body; sends what `respond(match of the path, body)` gives, or its error."""
-        if not self.server.cors and not _HERE.fullmatch(self.headers.get("Host", "localhost")):
-            self.close_connection = True  # a page may have its own name lead to this machine
-            self._send(403, _error("ask localhost or 127.0.0.1; with --cors any name will do"))
+        if not self.server.cors and self._is_of_a_page_elsewhere():
+            self.close_connection = True
+            self._send(403, _error("ask localhost or 127.0.0.1; pages of others need --cors"))
             return
         length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
         known = length.isascii() and length.isdigit() and "Transfer-Encoding" not in self.headers
@@ -153,6 +153,15 @@ class RestHandler(BaseHTTPRequestHandler):
             with self.server.changed:
                 self.server.in_flight -= 1
                 self.server.changed.notify_all()
+
+    def _is_of_a_page_elsewhere(self) -> bool:
+        """Whether a page asks by a name of its own that leads here, or is of another site.
+
+        Browsers tell the site; what they send without asking first (`no-cors`) has work done.
+        """
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        named = _HERE.fullmatch(self.headers.get("Host", "localhost"))
+        return not named or site in ("cross-site", "same-site")
 
     def _outcome(
         self, pattern: re.Pattern[str], respond: Respond, body: bytes

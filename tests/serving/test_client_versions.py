@@ -89,15 +89,17 @@ def test_waits_double_up_to_half_a_minute(monkeypatch):
     assert waits == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30]
 
 
-def test_a_server_tells_its_version_or_nothing(translator):
+def test_a_server_tells_its_version_or_that_it_has_no_such_model(translator):
     option, address, _, name = translator
-    for asked, version in ((name, "2"), ("absent", "")):
-        connection = KINDS[option](address, asked, "serving_default", 1800.0)
-        assert connection.version() == version
-        if version:
-            connection.translate(["a dog"])
-            assert connection.versions == ({2} if option == "--grpc" else set())
-        connection.close()
+    connection = KINDS[option](address, name, "serving_default", 1800.0)
+    assert connection.version() == "2"
+    connection.translate(["a dog"])
+    assert connection.versions == ({2} if option == "--grpc" else set())
+    connection.close()
+    connection = KINDS[option](address, "absent", "serving_default", 1800.0)
+    with pytest.raises(UserError, match="has no model of that name"):  # what was kept stays
+        connection.version()
+    connection.close()
 
 
 def test_one_that_has_no_such_call_tells_nothing(protocol):

@@ -200,8 +200,20 @@ def test_pages_may_ask_only_if_they_are_let(batching_server):
         # a page whose own name leads to this machine is none of its names
         there = {"Host": "pages.example:8501"}
         other = session.get(f"{batching_server.rest}/v1/models/toy", headers=there, timeout=1800)
+        # nor may a page have work done whose answer its browser would keep from it
+        sent = {
+            site: session.post(
+                f"{batching_server.rest}/v1/models/toy:predict",
+                json={"inputs": ["a"]},
+                headers={"Sec-Fetch-Site": site},
+                timeout=1800,
+            )
+            for site in ("cross-site", "same-site", "same-origin", "none")
+        }
     assert answer.ok and "Access-Control-Allow-Origin" not in answer.headers
     assert other.status_code == 403 and "--cors" in other.json()["error"]
+    codes = {site: each.status_code for site, each in sent.items()}
+    assert codes == {"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200}
 
 
 @pytest.fixture

@@ -162,7 +162,14 @@ def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatc
     while len(asked) < 3:
         time.sleep(0.001)
     assert asked == ["serving_default", "batch", "grid"]
+    monkeypatch.setattr(  # a newer version takes over when all of it is warm
+        ServedModel, "_run", lambda *args: asked.append(models.find("toy").version) or run(*args)
+    )
+    shutil.copytree(toy / "1", toy / "2")
+    models.refresh()
+    assert asked[3:] == [1, 1, 1] and models.find("toy").version == 2
     models.close()
+    shutil.rmtree(toy / "2")
     write_warmup(toy / "1", [("serving_default", {"txt": ["dogs"]})])
     with pytest.raises(UserError, match="toy/1 can not be served"):
         Models({"toy": toy})

@@ -11,6 +11,7 @@ const COPIED = 2000; // milliseconds that the button says so
 const $ = (id) => document.getElementById(id);
 
 let card = null; // of the chosen model: signatures, info; null until loaded
+let described = ""; // the model that `known` is of
 let shown = 0; // the sentence whose details are shown
 let detailed = ""; // the sentence whose details were asked for last
 const known = new Map(); // of the chosen model: sentence -> translation and answers by signature
@@ -90,6 +91,9 @@ async function translate() {
     if (!card) {
       if ($("trouble").hidden) say(`Asking for “${settings.model}” …`);
       card = await loadCard(signal);
+      const model = JSON.stringify(card.info);
+      if (model !== described) known.clear(); // what another model said
+      described = model;
       showCard(card.info);
     }
     const seconds = await translateAll(sentences, signal);
