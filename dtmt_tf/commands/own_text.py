@@ -24,7 +24,7 @@ from dtmt_tf.experiment import (
 from dtmt_tf.machine import multiplies_bfloat16
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.settings_file import MODEL_NAME
-from dtmt_tf.sizing import SIZED, Sized, preset, size
+from dtmt_tf.sizing import RULES, SIZED, Sized, preset, size
 
 TASK = "custom"
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}  # option and what settings say
@@ -147,7 +147,11 @@ def unsized(args: argparse.Namespace) -> tuple[Experiment, dict[str, str]]:
         UserError: If a language is missing; or see `resolve`.
     """
     task, name = common.task_and_model(args)
-    plain, origins = _resolved(args, task, name)
+    try:
+        plain, origins = _resolved(args, task, name)
+    except UserError:  # the schedule `peak`, given by name, does not fit what is yet to be sized
+        plain, origins = _resolved(args, task, name, then=["training.schedule=dtmt"])
+        origins["training.schedule"] = "default"
     data, _ = _as_given(plain, origins)
     for option, side in SIDES.items():
         if not getattr(data, f"{side}_language"):
@@ -267,7 +271,12 @@ def _kept(folder: Path) -> _Sizes | None:
     if name not in MODELS:
         return None
     saved, origins = turned(from_dict(record["settings"], type(MODELS[name])), record["origins"])
-    sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
+    sized = {
+        key: origin if origin.startswith(SIZED) else f"{SIZED}what this run was set to"
+        for key, origin in origins.items()
+        if origin.startswith(SIZED)
+        or (key in RULES and key.startswith("training.") and not is_built_in(origin))
+    }
     origin = sized.pop(MODEL_NAME, None)
     files = zip(saved.data.validation_source, saved.data.validation_target, strict=False)
     dev = [f"--dev {source} {target}" for source, target in files]
@@ -301,10 +310,14 @@ def _flag(name: str) -> str:
 
 
 def _resolved(
-    args: argparse.Namespace, task: Task, name: str, sized: Sequence[Change] = ()
+    args: argparse.Namespace,
+    task: Task,
+    name: str,
+    sized: Sequence[Change] = (),
+    then: Sequence[str] = (),
 ) -> tuple[Experiment, dict[str, str]]:
-    preset_of_name = common.preset(args, name)
-    return resolve(task, name, preset_of_name, args.set, args.config, sized, _options(args))
+    preset_of_name, overrides = common.preset(args, name), [*args.set, *then]
+    return resolve(task, name, preset_of_name, overrides, args.config, sized, _options(args))
 
 
 def _as_given(

@@ -136,6 +136,36 @@ def test_a_run_that_has_begun_keeps_its_sizes_though_the_text_grows(capsys, here
     assert (other["training.max_steps"] == anew["training.max_steps"]) is not bool(more)
 
 
+def test_a_run_keeps_what_one_of_its_trainings_was_set_to(capsys, here):
+    args = [*OWN, "--name", "mine"]
+    longer = ["--set", "training.max_steps=3000", "training.patience=0"]
+    save(begun(capsys, *args, *longer), here / "runs/custom/mine")
+    values, why = shown(capsys, *args)
+    assert values == shown(capsys, *args, *longer)[0]
+    assert (values["training.max_steps"], values["training.patience"]) == (3000, 0)
+    assert why["max_steps"] == "sized: what this run was set to"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"decay_end_updates": 3000},
+        {"peak_learning_rate": 3e-5},
+        {"warmup_updates": 700, "decay_start_updates": 900},
+    ],
+)
+def test_the_sized_schedule_may_be_named(capsys, here, more):
+    given = [f"training.{name}={value}" for name, value in more.items()]
+    values, why = shown(capsys, *OWN, "--set", *given)
+    named = shown(capsys, *OWN, "--set", "training.schedule=peak", *given)
+    assert named == (values, {**why, "schedule": "--set"})
+    (here / "run.yaml").write_text(json.dumps({"training": {"schedule": "peak", **more}}))
+    assert shown(capsys, *OWN, "--config", "run.yaml")[0] == values
+    with pytest.raises(UserError, match="Received: 99, 98 and "):
+        shown(capsys, *OWN, "--set", "training.schedule=peak", "training.warmup_updates=99",
+              "training.decay_start_updates=98")  # fmt: skip
+
+
 def test_a_run_that_was_begun_with_dev_files_asks_for_them(capsys, here):
     dev = ["--dev", "b.en", "b.de"]
     save(begun(capsys, *OWN, *dev, "--name", "mine"), here / "runs/custom/mine")
