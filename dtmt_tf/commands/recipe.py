@@ -107,7 +107,14 @@ class Recipe:
         folder = self.references[0].parent
         words = ("prepare", *self._words(self._args), "--text", str(folder))
         reads = (*self._own_files(), *([self._args.config.path] if self._args.config else []))
-        return Stage("the text, as files", words, self.references[1], reads=reads)
+        needed = tuple(
+            (
+                self._pair(split)[1],
+                f"there are no {split} pairs. Name files of some: {self._option(split)}.",
+            )
+            for split in self._splits
+        )
+        return Stage("the text, as files", words, self.references[1], (), reads, needed)
 
     def training(
         self,
@@ -216,6 +223,13 @@ class Recipe:
             for side, paths in zip(("source", "target"), zip(*pairs, strict=True), strict=True)
         ]
         args.set = [*args.set, "data.corpus=files", "data.held_out=0", *named]
+
+    def _option(self, split: str) -> str:
+        """Returns the option that names files of a split."""
+        if self._is_own:
+            option = next(option for option, named in own_text.SPLITS.items() if named == split)
+            return f"--{option} SOURCE TARGET"
+        return f"--set data.{split}_source=SOURCE data.{split}_target=TARGET"
 
     def _pair(self, split: str) -> Pair:
         """Returns the files of a split as `text` writes them."""

@@ -36,6 +36,7 @@ class Stage:
         makes: A file or folder that is there when it is done.
         options: Further words, which are not noted: a stage that is done stays so without them.
         reads: The user's own files that it reads, whose hashes are noted.
+        needed: Further files that later stages read, each with what to say if it is not made.
     """
 
     title: str
@@ -43,6 +44,7 @@ class Stage:
     makes: Path
     options: tuple[str, ...] = ()
     reads: tuple[Path, ...] = ()
+    needed: tuple[tuple[Path, str], ...] = ()
 
 
 class Stages:
@@ -77,7 +79,7 @@ class Stages:
 
         Raises:
             UserError: If the folder is in use, holds a run of its own, or was begun by other
-                commands or with other files.
+                commands or with other files; or if a stage does not make what others need.
 
         Side effects:
             The folder belongs to this process meanwhile, and is marked as this program's.
@@ -94,6 +96,9 @@ class Stages:
                 read = _hashes(stage.reads)  # before it runs: a change meanwhile is noticed later
                 if code := self._run(number):
                     return code
+                for path, lacking in stage.needed:
+                    if not path.exists():
+                        raise UserError(f"{self._head(number)}: {lacking}")
                 self._noted[number] |= {"done": True, "files": read}
                 self._write()
         return 0

@@ -51,12 +51,17 @@ class BatchPlan:
         self.bounds = bucket_bounds(data.max_length)
         self.buckets = np.searchsorted(self.bounds, lengths).astype(np.int8)
         self.sizes = [data.batch_size(bound) * micro_batches for bound in self.bounds]
-        counts = np.bincount(self.buckets, minlength=len(self.bounds))
-        self.batches_per_epoch = int(
-            sum(-(-count // size) for count, size in zip(counts, self.sizes, strict=True))
+        self._counts = np.bincount(self.buckets, minlength=len(self.bounds)).tolist()
+        self.batches_per_epoch = sum(
+            -(-count // size) for count, size in zip(self._counts, self.sizes, strict=True)
         )
         self.seed = seed
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
+
+    def largest(self) -> tuple[int, int]:
+        """Returns pairs and bound of the batch of the most positions."""
+        batches = zip(map(min, self._counts, self.sizes), self.bounds, strict=True)
+        return max(batches, key=lambda batch: (batch[0] * batch[1], batch[1]))
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the batches of one epoch, arrays of pair numbers."""

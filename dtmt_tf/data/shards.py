@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import resource
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 PAIRS_PER_SHARD = 100_000
 PAIRS_AT_ONCE = 10_000
+OTHER_FILES = 512  # that a training may have open beside its shards
 AT_RANDOM: Mapping[str, Any] = {  # how a file is opened whose pairs are read one by one
     "options": "readahead_buffer_size:0,max_parallelism:0",
     "file_reader_buffer_size": 4096,
@@ -244,6 +246,7 @@ class Shards:
         sizes = [len(np.load(path, mmap_mode="r")) for path in self._indices]
         self._ends = np.cumsum(sizes)
         self._readers: dict[int, ArrayRecordReader] = {}
+        _allow_open_files(len(names) + OTHER_FILES)
 
     def lengths(self) -> Iterator[np.ndarray]:
         """Yields the lengths of source and target, with <eos>, `[N, 2]`, shard by shard."""
@@ -276,6 +279,14 @@ class Shards:
             # a range: a list of places would take as long as the shard has pairs
             found += self._readers[shard].read(place, place + 1)
         return found
+
+
+def _allow_open_files(number: int) -> None:
+    """Raises this process's soft limit of open files to a number, as far as the hard one lets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _names(shard: int) -> tuple[str, str]:

@@ -46,6 +46,38 @@ def check_names(allowed: Sequence[str], *settings: Mapping[str, Any]) -> None:
             raise UserError(f"--allow-changes: no setting is called {name!r}. {hint(name, known)}")
 
 
+def reasons(
+    changes: Mapping[str, str], before: Mapping[str, Any], now: Mapping[str, Any]
+) -> list[str]:
+    """Returns what changed conditions mean, a sentence or two each.
+
+    Args:
+        changes: As `settings.differences` gives them.
+        before: The settings that the run began with.
+        now: Those that it would go on with.
+    """
+    found = [
+        f"The {text} text has changed."
+        for text, name in (("training", "corpus"), ("validation", "validation"))
+        if f"conditions.{name}" in changes
+    ]
+    if "conditions.slices" in changes:
+        was, are = (each["conditions"]["slices"] for each in (before, now))
+        devices = are // now["training"]["accumulation_steps"]
+        same = was // devices
+        found.append(
+            f"Slices are devices times training.accumulation_steps: an update reads {was} batches "
+            f"in this run, and would read {are}. "
+            + (
+                f"--set training.accumulation_steps={same} --allow-changes "
+                "training.accumulation_steps makes the same updates on these devices."
+                if same * devices == was
+                else "Give the --devices that it began with."
+            )
+        )
+    return found
+
+
 def refuse_fixed(changes: Mapping[str, str]) -> None:
     """Raises a UserError if a setting changes that can not: what is there would not change.
 

@@ -20,7 +20,14 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.settings import as_lines, differences
 from dtmt_tf.terminal import OF_A_LOG, bar_columns
-from dtmt_tf.training.changes import ENDS, check_names, moves_scores, refuse_fixed, refuse_late
+from dtmt_tf.training.changes import (
+    ENDS,
+    check_names,
+    moves_scores,
+    reasons,
+    refuse_fixed,
+    refuse_late,
+)
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder
 from dtmt_tf.training.clock import Clock
 from dtmt_tf.training.diagnosis import first_non_finite
@@ -132,11 +139,7 @@ class Trainer:
             raise UserError(
                 f"{self.checkpoints.folder} holds a run with other settings:\n  "
                 + "\n  ".join(as_lines(refused))
-                + "".join(
-                    f"\nThe {text} text has changed."
-                    for text, name in (("training", "corpus"), ("validation", "validation"))
-                    if f"conditions.{name}" in refused
-                )
+                + "".join(f"\n{reason}" for reason in reasons(refused, saved, self.settings))
                 + "\nGive this run a name of its own with --name, start over with --restart, or go "
                 f"on all the same with\n  --allow-changes {' '.join([*allowed, *refused])}"
             )
@@ -200,10 +203,7 @@ class Trainer:
         Raises:
             UserError: If memory does not suffice, naming the settings to change.
         """
-        _, length, size = max(
-            (size * bound, bound, size)
-            for size, bound in zip(self.plan.sizes, self.plan.bounds, strict=True)
-        )
+        size, length = self.plan.largest()
         rows = np.empty(size, np.int8)
         logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
             "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",

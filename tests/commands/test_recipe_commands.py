@@ -87,6 +87,15 @@ def test_a_student_reads_references_and_translations_in_its_direction(stages_of,
     assert [stage.words[0] for stage in found] == [
         *("prepare", "train", "train", "ensemble", "export", "translate", "train")
     ]
+    needed = {names([str(path)])[0]: lacking for path, lacking in found[0].needed}
+    assert {*needed} == {f"text/{split}.target" for split in
+                         ("train", "validation", *([] if sides else ["test"]))}  # fmt: skip
+    if not sides:  # as a set of TFDS may have none
+        assert needed["text/test.target"].endswith(
+            "data.test_source=SOURCE data.test_target=TARGET."
+        )
+    else:
+        assert needed["text/validation.target"].endswith(": --dev SOURCE TARGET.")
     teachers = [runs[f"distilled-teacher{seed}"] for seed in (4, 7)]
     assert [each.training.seed for each in teachers] == [4, 7]
     student = runs["distilled"]

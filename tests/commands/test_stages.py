@@ -75,6 +75,17 @@ def test_what_was_killed_and_stopped_ends_in_the_same(workshop):
     assert stages_of(workshop, "other").run() == 0 and len(workshop.calls) == 5
 
 
+def test_what_later_stages_need_and_is_not_made_is_told_at_once(workshop):
+    made = stages_of(workshop, "run")
+    needed = tuple((workshop.folder / name, f"there is no {name}.") for name in ("a", "x"))
+    made.stages = [dataclasses.replace(made.stages[0], needed=needed), *made.stages[1:]]
+    with pytest.raises(UserError, match="^Stage 1 of 3: make a: there is no x.$"):
+        made.run()
+    assert workshop.calls == ["a"]
+    (workshop.folder / "x").touch()
+    assert made.run() == 0 and workshop.calls == ["a", "a", "b", "c"]
+
+
 def test_stages_are_listed_with_their_commands_and_what_is_done(workshop):
     workshop.kills.append(("b", 0))
     assert "(done)" not in stages_of(workshop).listed()

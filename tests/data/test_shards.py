@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +77,23 @@ def test_any_pairs_are_read_in_the_order_asked_for(tmp_path):
     assert target.flat.tolist() == [id_ for row in rows for id_ in EXPECTED[row][1]]
     assert made.texts(rows) == ([SOURCE[row] for row in rows], [TARGET[row] for row in rows])
     assert made.ids(rows[:0])[0].flat.tolist() == []
+
+
+def test_a_shard_for_each_file_that_may_be_open_is_no_limit(tmp_path):
+    made = make_shards(tmp_path, SOURCE, TARGET)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = len(os.listdir("/proc/self/fd"))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 3, before[1]))
+        again = Shards(made.folder)  # of 4 shards, which stay open
+        assert len(again.ids(np.array([0, 30, 60, 90]))[0].lengths) == 4
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert 512 < soft <= before[1] == hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        Shards(made.folder)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == before  # never lowered
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_file_that_the_system_refuses_is_named_and_not_taken_for_an_empty_one(tmp_path):

@@ -59,7 +59,7 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
     assert int(trainer.training_step.optimizer.iterations.numpy()) == 0
     assert trainer.checkpoints.steps() == [0]  # to go back to, and whether the disk has room
     monkeypatch.setattr(memory, "available", lambda: 0)
-    trainer.plan.sizes[-1] = 2_000_000
+    monkeypatch.setattr(trainer.plan, "largest", lambda: (2_000_000, 16))
     with pytest.raises(UserError, match="Halve data.max_tokens_per_batch"):
         trainer.rehearse()
 
@@ -72,7 +72,8 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
 )
 def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, sizes, rehearsed):
     trainer = make_trainer(tmp_path)
-    trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32], sizes
+    trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32, 64], [*sizes, 9]
+    trainer.plan._counts = [99, 99, 99, 0]  # what no pair is as long as takes no memory
     shapes = []
     monkeypatch.setattr(
         trainer.training_step, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape))

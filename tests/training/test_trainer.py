@@ -110,9 +110,16 @@ def test_a_validation_lost_to_a_crash_is_made_up_for(tmp_path):
 def test_another_corpus_or_division_is_refused(after_one, tmp_path):
     other = make_trainer(after_one(tmp_path), SHORT)
     other.settings["conditions"]["slices"] = 2
-    with pytest.raises(UserError, match="conditions.slices: 1 -> 2"):
+    with pytest.raises(UserError, match="conditions.slices: 1 -> 2\n.*Give the --devices that"):
         other.restore()
     assert other.settings["conditions"]["corpus"] == other.training_set.fingerprint
+    two = make_trainer(tmp_path / "two", SHORT)
+    two.settings["conditions"]["slices"] = 2
+    two.run()
+    with pytest.raises(
+        UserError, match="reads 2 .*would read 1. --set training.accumulation_steps=2"
+    ):
+        make_trainer(tmp_path / "two", SHORT).restore()
 
 
 def test_another_validation_text_is_refused_unless_allowed(tmp_path):
