@@ -17,6 +17,7 @@ from dtmt_tf.config import BLANK, EOS_ID, UNK_ID
 from dtmt_tf.errors import UserError
 
 Phrase = tuple[int, ...]
+LATIN = "[A-Za-z0-9]"
 CARRIERS = "。,.、-a"  # texts that a term is read after; the first that keeps to itself is taken
 
 
@@ -24,10 +25,11 @@ class Constraints:
     """A glossary and a vocabulary in a model's sub-words; `Translator.constraints` makes them.
 
     A source term counts where it stands as it is written, case included: as whole words, in a
-    language with blanks. (Texts and terms come here as the model reads them: a no-break space is a
-    blank.) Of terms that begin at one place the longest counts, and none that begins
-    inside of it. Its target term is then in the translation, once or more. What follows it may
-    lengthen its last word. In a language without blanks it is spelt as it is inside of a sentence.
+    language with blanks; in others Latin letters and digits beside it make another word. (Texts and
+    terms come here as the model reads them: a no-break space is a blank.) Of terms that begin at
+    one place the longest counts, and none that begins inside of it. Its target term is then in the
+    translation, once or more. What follows it may lengthen its last word. In a language without
+    blanks it is spelt as it is inside of a sentence.
 
     Args:
         subwords: Texts `[B]` to target ids `[B, T]`, padded with 0, without <eos>.
@@ -62,6 +64,8 @@ class Constraints:
             raise UserError("A term of the glossary is empty.")
         source_blanks, target_blanks = blanks
         self._phrases: dict[str, Phrase] = {}
+        self._targets = glossary
+        self._target_blanks = target_blanks
         spelt = _ids if target_blanks else _ids_inside
         for (source, target), ids in zip(
             glossary.items(), spelt(subwords, list(glossary.values())), strict=True
@@ -71,8 +75,9 @@ class Constraints:
         longest_first = sorted(map(re.escape, glossary), key=len, reverse=True)
         any_term = f"(?:{'|'.join(longest_first)})"
         if source_blanks:
-            word = rf"[\w\u200c\u200d{_marks()}]"  # joiners stand inside words
-            any_term = f"(?<!{word}){any_term}(?!{word})"
+            any_term = f"(?<!{_word()}){any_term}(?!{_word()})"
+        else:  # but words of Latin letters are words there, too
+            any_term = f"(?:(?<!{LATIN})|(?!{LATIN})){any_term}(?:(?<!{LATIN})|(?!{LATIN}))"
         self._terms = re.compile(any_term)
         self.allowed: tf.Tensor | None = None
         if words is not None:
@@ -89,6 +94,15 @@ class Constraints:
     def has_terms(self) -> bool:
         """Whether there is a glossary."""
         return bool(self._phrases)
+
+    def targets(self, text: str) -> list[str]:
+        """Returns the target terms of the source terms that a text holds."""
+        return [self._targets[term] for term in self.phrases(text)]
+
+    def hold(self, targets: Iterable[str], translation: str) -> bool:
+        """Whether a translation holds target terms; what follows one may lengthen its last word."""
+        before = f"(?<!{_word()})" if self._target_blanks else ""
+        return all(re.search(before + re.escape(term), translation) for term in targets)
 
     def phrases(self, text: str) -> dict[str, Phrase]:
         """Returns the target terms, as ids, by the source terms that a text holds."""
@@ -125,6 +139,11 @@ def _ids_inside(subwords: Any, texts: Sequence[str]) -> list[Phrase]:
             if inside and UNK_ID not in carrier and row[: len(carrier)] == carrier:
                 found[k] = inside
     return found
+
+
+def _word() -> str:
+    """Returns a pattern of one character of a word; joiners stand inside of words."""
+    return rf"[\w\u200c\u200d{_marks()}]"
 
 
 @functools.cache

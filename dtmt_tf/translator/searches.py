@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import threading
@@ -70,9 +71,9 @@ class Searches:
                 )
         return Constraints(self._steps.subwords, self._size(), self._blanks, terms, vocabulary)
 
-    def hold_terms(self, texts: list[str], constraints: Constraints) -> list[bool]:
-        """Returns whether each text, as the model reads it, holds a source term."""
-        return [bool(constraints.phrases(whole)) for whole in self._read(texts).whole]
+    def targets(self, texts: list[str], constraints: Constraints) -> list[list[str]]:
+        """Returns the translations of the terms that each text, as the model reads it, holds."""
+        return list(map(constraints.targets, self._read(texts).whole))
 
     def sampler(self, sampling: Sampling, allowed: tf.Tensor | None, count: int) -> Search:
         """Returns what draws `count` translations of each text, see `decoding.sample`.
@@ -150,10 +151,15 @@ class Searches:
         logits, _ = self._steps.step.concrete_functions[0].structured_outputs
         return int(logits.shape[-1])
 
+    @functools.cached_property
+    def _writes_words(self) -> bool:
+        """Whether the target vocabulary is one of words, not of sub-words."""
+        (written,) = self._steps.write(tf.constant([[UNK_ID]])).numpy()
+        return bool(written == written.strip())
+
     def _never(self) -> tuple[int, ...]:
         """Returns padding and <unk>, which stands for others where a model writes words."""
-        (written,) = self._steps.write(tf.constant([[UNK_ID]])).numpy()
-        return (PAD_ID,) if written == written.strip() else (PAD_ID, UNK_ID)
+        return (PAD_ID,) if self._writes_words else (PAD_ID, UNK_ID)
 
     def _mask(self, allowed: tf.Tensor | None) -> tf.Tensor:
         return tf.zeros([0], tf.bool) if allowed is None else allowed
@@ -239,6 +245,7 @@ class Searches:
         numbers: list[list[int]] = [[] for _ in texts]
         for number, (owner, _) in enumerate(rows):
             numbers[owner].append(number)
+        between = " " if self._writes_words else self._between
         answers: Found = []
         for own in numbers:
             if weights[own].sum() == 1:  # <eos> alone
@@ -252,7 +259,7 @@ class Searches:
             means = weights[own] @ scores[own] / weights[own].sum()
             answers.append(
                 tuple(
-                    (self._between.join(filter(None, each)), float(mean))
+                    (between.join(filter(None, each)), float(mean))
                     for each, mean, is_there in zip(pieces, means, there, strict=True)
                     if is_there
                 )

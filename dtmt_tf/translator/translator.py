@@ -61,6 +61,11 @@ class Translation:
     nbest: tuple[Candidate, ...] = ()
     alignment: Alignment | None = None
 
+    @property
+    def texts(self) -> list[str]:
+        """All translations."""
+        return [self.text, *(each.text for each in self.nbest)]
+
 
 @dataclass(frozen=True)
 class Score:
@@ -286,15 +291,16 @@ class Translator:
     def _constrained(
         self, texts: list[str], constraints: Constraints, nbest: int
     ) -> list[Translation]:
-        """Translates texts that hold terms in a search of their own, others as they always are.
+        """Translates texts as always, and those whose translations lack a term in a search of it.
 
         If more translations are asked for than are kept, all are searched for.
         """
-        beyond = constraints.allowed is not None or nbest > self.info["decoding"]["beam_size"]
-        held = [True] * len(texts) if beyond else self._searches.hold_terms(texts, constraints)
-        free = [text for text, is_held in zip(texts, held, strict=True) if not is_held]
-        found = self._translate(free, nbest, False) if free else []
-        answers = {each.source: each for each in found}
+        answers: dict[str, Translation] = {}
+        if constraints.allowed is None and nbest <= self.info["decoding"]["beam_size"]:
+            wanted = self._searches.targets(texts, constraints)
+            for found, terms in zip(self._translate(texts, nbest, False), wanted, strict=True):
+                if all(constraints.hold(terms, text) for text in found.texts):
+                    answers[found.source] = found
         bound = [text for text in texts if text not in answers]
         if bound:
             search = self._searches.searcher(constraints, nbest or 1)

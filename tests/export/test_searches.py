@@ -144,6 +144,11 @@ def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     most = translator.info["decoding"]["beam_size"]  # more than are kept are searched for
     wide = translator(LINES, nbest=most + 3, constraints=terms)
     assert len(wide[0].nbest) == most + 3 and "the sleeps mat" in wide[1].text
+    plain = translator(LINES[1:2], nbest=1)
+    terms = translator.constraints({"dogs": plain[0].text.split()[0]})
+    with pytest.MonkeyPatch.context() as patch:  # what holds its terms anyway is not searched anew
+        patch.setattr(translator._searches, "searcher", None)
+        assert translator(LINES[1:2], constraints=terms, nbest=1) == plain
     words = translator.constraints(vocabulary=["grass", "dog"])
     limited = translator(LINES, constraints=words)
     drawn = translator(LINES, constraints=words, sample=Sampling(), nbest=5)

@@ -39,13 +39,20 @@ def test_a_large_beam_takes_fewer_sentences_at_once(monkeypatch, size, rows):
     assert seen == [(size, rows), (size, plain), (size, plain)]
 
 
-def test_what_parts_came_to_is_joined_and_weighted_by_their_sub_words():
-    written = SimpleNamespace(write=lambda _: tf.constant(["a", "b", "c", "d"]))
+@pytest.mark.parametrize(
+    ("target", "of_words", "joined"),
+    [("en", False, "a c"), ("zh", False, "ac"), ("zh", True, "a c")],
+)
+def test_what_parts_came_to_is_joined_and_weighted_by_their_sub_words(target, of_words, joined):
+    pieces = ["a", "b", "c", "d"]
+    unknown = "?" if of_words else " ? "  # where a model writes words, a blank is between any two
+    written = SimpleNamespace(write=lambda ids: tf.constant(pieces if len(ids) > 1 else [unknown]))
     found = SimpleNamespace(
         ids=tf.ones([2, 2, 1], tf.int32),
         lengths=tf.constant([[3, 3], [2, 0]]),  # the second part has one translation
         scores=tf.constant([[-1.0, -2.0], [-4.0, -5.0]]),
     )
     ids = tf.constant([[5, 6, 7, 1], [8, 1, 0, 0]])
-    answers = Searches(written, CARD, 2)._joined(["x"], ids, [(0, 0), (0, 1)], found)
-    assert answers == [(("a c", -2.0),)]  # (4 x -1 + 2 x -4) / 6
+    card = {**CARD, "target_language": target}
+    answers = Searches(written, card, 2)._joined(["x"], ids, [(0, 0), (0, 1)], found)
+    assert answers == [((joined, -2.0),)]  # (4 x -1 + 2 x -4) / 6

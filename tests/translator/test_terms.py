@@ -54,6 +54,41 @@ def test_without_blanks_terms_count_anywhere():
 
 
 @pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("VIP客户", []),  # Latin letters and digits form words all the same
+        ("用IP地址", ["IP"]),
+        ("IP", ["IP"]),
+        ("13只", []),
+        ("3只", ["3"]),
+        ("大狗IP", ["狗", "IP"]),
+    ],
+)
+def test_without_blanks_latin_terms_count_as_words(text, terms):
+    constraints = made({"IP": "ip", "3": "c", "狗": "dog"}, blanks=False)
+    assert list(constraints.phrases(text)) == terms
+
+
+@pytest.mark.parametrize(
+    ("translation", "holds"),
+    [
+        ("(hund) und katze", True),  # wherever it begins, if it begins a word
+        ("hunde, katzen", True),
+        ("katze", False),
+        ("schosshund, katze", False),
+        ("Hund, katze", False),
+    ],
+)
+def test_a_translation_holds_the_terms_that_its_words_begin_with(translation, holds):
+    constraints = made({"dog": "hund", "cat": "katze", "cow": "kuh"})
+    assert constraints.targets("a dog, a cat") == ["hund", "katze"]
+    assert constraints.hold(constraints.targets("a dog, a cat"), translation) == holds
+    assert constraints.hold(constraints.targets("a horse"), translation)
+    spoken = Constraints(subwords, len(LETTERS), (True, False), {"dog": "hund"}, None)
+    assert spoken.hold(["hund"], "schosshund") and not spoken.hold(["hund"], "Hund")
+
+
+@pytest.mark.parametrize(
     ("term", "text", "counts"),
     [
         ("कम", "कमी", False),  # a vowel sign goes on with the word
