@@ -25,6 +25,11 @@ class Refusals:
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.numbers: list[int] = []
+        self._before = 0
+
+    def go_on_after(self, lines: int) -> None:
+        """Notes how many lines are of an earlier command; of them nothing is known here."""
+        self._before = lines
 
     def ends(self, refusal: UserError) -> bool:
         """Whether what a model says of a line ends the command."""
@@ -52,4 +57,10 @@ class Refusals:
                 "s" if len(self.numbers) > 1 else "",
                 ", ".join(f"{number:,}" for number in self.numbers[:MOST_TOLD]),
                 f" and {more:,} more" if more > 0 else "",
+            )
+        if self.skip and self._before:
+            logger.warning(
+                "Lines that were left empty among the first %s, which were finished before, are "
+                "not named again.",
+                f"{self._before:,}",
             )

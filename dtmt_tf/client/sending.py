@@ -99,6 +99,7 @@ class Sending:
         """
         begin = time.monotonic()
         rest = list(output.remaining(lines))
+        self._refusals.go_on_after(output.done)
         starts = deque(range(0, len(rest), self._batch_size))
         ahead = _AHEAD * len(connections) * self._batch_size
         answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 
 NO_TEST_SETS = ("train", "validation")
+FEW = 20  # sentences
+
+logger = logging.getLogger(__name__)
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -137,6 +141,12 @@ def _files(args: argparse.Namespace) -> Any:
         if len(args.references) > 1:
             print(f"{chr(10) * bool(found)}{reference_files[0]}")
         if len(systems) > 1:
+            if len(references[0]) < FEW:
+                logger.warning(
+                    "%d sentences are too few to judge by: their resamples hardly differ, so that "
+                    "small p-values say nothing.",
+                    len(references[0]),
+                )
             found.append(compare_systems(systems, *references, **how))
             print(format_comparison(found[-1]))
             if args.page:

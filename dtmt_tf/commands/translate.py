@@ -112,6 +112,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
             return Unanswered(row.partition(BETWEEN)[0])
 
         rest, answer_all = output.remaining(rows), _answerer(translator, args)
+        refusals.go_on_after(output.done)
         with line_bar(args.total, "translate" if shown else "", output.done) as bar:
             for answer in translator.paced(rest, answer_all, text.ready, refuse):
                 output.write([show(answer)])

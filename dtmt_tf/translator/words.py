@@ -101,7 +101,7 @@ def words_of(text: str, pieces: Sequence[str], blanks: bool) -> tuple[list[str],
             words[-1] += characters
     owners = [min(owner, len(words) - 1) for owner in owners]
     plain = text.split()
-    if blanks and len(plain) == len(words):
+    if len(plain) == len(words):
         return plain, owners
     return [word.decode("utf-8", "replace") for word in words], owners
 

@@ -54,7 +54,7 @@ def test_all_scores_of_files_have_intervals(tmp_path, monkeypatch, capsys):
     assert "TER          12.50" in printed and printed.count("95 %   ") == 3
 
 
-def test_a_page_shows_sources_references_and_translations(tmp_path, monkeypatch, capsys):
+def test_a_page_shows_sources_references_and_translations(tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.chdir(tmp_path)
     texts = {
         "text": ["<one> & two", "three"],
@@ -67,6 +67,7 @@ def test_a_page_shows_sources_references_and_translations(tmp_path, monkeypatch,
     options = ["--references", "ref", "--hypotheses", "first", "second", "--lowercase"]
     assert evaluate.command([*options, "--sources", "text", "--page", "p.html"]) == 0
     assert "Side by side: p.html" in capsys.readouterr().out
+    assert "2 sentences are too few to judge by" in caplog.text
     page = Path("p.html").read_text()
     assert "&lt;one&gt; &amp; two" in page and "second" in page
     assert "F G H I J" not in page  # it differs in case alone, so it is no sentence to look at

@@ -283,6 +283,9 @@ def test_what_was_read_with_a_refused_line_is_written_and_gone_on_with(run, tmp_
     assert "Beyond the limits of the export, and left empty: line 5." in caplog.text
     run("--skip-refused", "-o", "out", source=source.replace(b"odd", b"g"))
     assert (tmp_path / "out").read_text() == "A\nB\nC\nD\n\nF\nG\n"
+    assert caplog.text.endswith(
+        "among the first 6, which were finished before, are not named again.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def test_without_blanks_each_sub_word_is_a_word():
     words, owners = words_of("我喜欢☃☃你", ["▁", "我", "喜欢", *snowman * 2, "你", "<eos>"], False)
     assert words == ["我", "喜欢", "☃", "☃", "你"]
     assert owners == [0, 0, 1, 2, 2, 2, 3, 3, 3, 4, -1]
+    words = words_of("我 喜欢 ☃", ["▁我", "▁喜欢", "▁<unk>", "<eos>"], False)  # of a model of words
+    assert words == (["我", "喜欢", "☃"], [0, 1, 2, -1])
 
 
 def test_attention_is_added_over_the_source_and_averaged_over_the_target():
