@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dtmt_tf.models.translation_model import TranslationModel
+from dtmt_tf.models.translation_model import Multiplications, TranslationModel
 
 
 class Ensemble(TranslationModel):
@@ -92,6 +92,10 @@ class Ensemble(TranslationModel):
             for k, member in enumerate(self.members, start=1)
             for name, size in member.largest_tensors(sentences, length).items()
         }
+
+    def multiplications(self) -> Multiplications:
+        """See the base class; of all members."""
+        return Multiplications.total(member.multiplications() for member in self.members)
 
     def depths(self) -> dict[str, list[Any]]:
         """See the base class: members train alone."""

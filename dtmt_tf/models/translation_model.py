@@ -117,9 +117,9 @@ class TranslationModel(keras.Model, abc.ABC):
     def depths(self) -> dict[str, list[Any]]:
         """Weights by module and depth ("query/tgru_1"), whose gradients' norms are shown."""
 
-    def multiplications(self) -> Multiplications | None:
-        """Arithmetic under teacher forcing; None where nobody has counted it."""
-        return None
+    @abc.abstractmethod
+    def multiplications(self) -> Multiplications:
+        """Arithmetic under teacher forcing."""
 
     @abc.abstractmethod
     def largest_tensors(self, sentences: int, length: int) -> dict[str, int]:

@@ -24,7 +24,6 @@ class Described(NamedTuple):
 
     text: str
     operations: int  # of its training for each target token, passes included
-    counted: bool  # and not reckoned from the number of weights
 
 
 def batches_an_update(experiment: Experiment, replicas: int) -> int:
@@ -41,8 +40,7 @@ def described(experiment: Experiment, replicas: int) -> Described:
     """Builds the model and describes it.
 
     The text tells parameters by part, memory for weights and optimiser, sentences in a batch by
-    bucket, and the phases of the learning rate. A model that counts no operations is taken to make
-    six for each weight and token (Kaplan et al., 2020, arXiv:2001.08361, Section 2.1).
+    bucket, and the phases of the learning rate.
 
     Args:
         experiment: The settings.
@@ -101,5 +99,4 @@ def described(experiment: Experiment, replicas: int) -> Described:
             subsequent_indent="       ",
         ),
     ]
-    each = 6 * total if operations is None else operations // LENGTH
-    return Described("\n".join(lines), training.passes * each, operations is not None)
+    return Described("\n".join(lines), training.passes * operations // LENGTH)

@@ -50,14 +50,11 @@ def work(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Work:
     return Work(*total.tolist())
 
 
-def forward(model: TranslationModel, of: Work) -> int | None:
-    """Returns the operations of the forward pass, or None where the model counts none."""
-    if (each := model.multiplications()) is None:
-        return None
-    return 2 * sum(count * cost for count, cost in zip(of, each, strict=True))
+def forward(model: TranslationModel, of: Work) -> int:
+    """Returns the operations of the forward pass."""
+    return 2 * sum(count * cost for count, cost in zip(of, model.multiplications(), strict=True))
 
 
-def training(model: TranslationModel, of: Work) -> int | None:
+def training(model: TranslationModel, of: Work) -> int:
     """Returns the operations of forward pass and gradient."""
-    operations = forward(model, of)
-    return None if operations is None else 3 * operations
+    return 3 * forward(model, of)

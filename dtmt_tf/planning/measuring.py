@@ -29,7 +29,7 @@ class Measured(NamedTuple):
     sentences: int
     length: int
     seconds: float  # of the fastest
-    operations: int | None  # for each target token
+    operations: int  # for each target token
 
     @property
     def rate(self) -> float:
@@ -115,9 +115,7 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
             except (MemoryError, tf.errors.ResourceExhaustedError):
                 return None
             work = flops.Work(1, length, length, *[length**2] * 3)
-            operations = flops.training(model, work)
-            if operations is not None:
-                operations = training.passes * operations // length
+            operations = training.passes * flops.training(model, work) // length
             found.append(Measured(sentences, length, min(taken), operations))
     return Measurement(found, pieces, processes.peak_memory())
 
@@ -136,11 +134,10 @@ def report(
         "  sentences    seconds an update      target tok/s   MFLOP/token    GFLOP/s",
     ]
     for one in measurement.updates:
-        million = one.operations / 1e6 if one.operations else None
-        speed = f"{million * one.rate / 1e3:.1f}" if million else "-"
+        million = one.operations / 1e6
         lines.append(
             f"  {f'{one.sentences:,} x {one.length}':<12} {one.seconds:>17.2f} {one.rate:>17,.0f}"
-            f" {f'{million:,.0f}' if million else '-':>13} {speed:>10}"
+            f" {million:>13,.0f} {million * one.rate / 1e3:>10.1f}"
         )
     ordinary = measurement.updates[-1]
     tokens, text = tokens_of(experiment, replicas)

@@ -64,12 +64,11 @@ def rough(experiment: Experiment, described: Described, rate: float, replicas: i
     tokens, text = tokens_of(experiment, replicas)
     seconds = tokens * described.operations / rate
     longest, unit = in_unit(seconds / LEAST)
-    how = "" if described.counted else ", 6 for each weight"
     return "\n".join(
         [
             "roughly, before updates are measured",
             f"  {text}",
-            f"  {described.operations / 1e6:,.0f} MFLOP a token{how}; a square product makes "
+            f"  {described.operations / 1e6:,.0f} MFLOP a token; a square product makes "
             f"{rate / 1e9:,.0f} GFLOP/s here,",
             f"  of which trainings reach {LEAST:.0%} to {MOST:.0%}",
             f"  {'here, one batch after the other':<33} {longest * LEAST / MOST:>10,.1f} to "

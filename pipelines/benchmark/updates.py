@@ -124,7 +124,7 @@ class Updates:
         """Returns everything that is not measured in windows."""
         memory = peak_memory()  # before the parts are built
         model = self.step.model
-        operations = self.training.passes * (flops.training(model, self.work) or 0)
+        operations = self.training.passes * flops.training(model, self.work)
         return {
             "corpus": self.corpus,
             "parameters": model.count_params(),

@@ -102,3 +102,8 @@ def test_alignment_gates_and_counts_are_of_all_members(members):
     total = sum(sum(model.parameter_counts().values()) for model in members)
     assert sum(united.parameter_counts().values()) == united.count_params() == total
     assert sum(math.prod(each.shape) for each in united.trainable_variables) == total
+
+
+def test_its_arithmetic_is_that_of_all_members(members):
+    each = [member.multiplications() for member in members]
+    assert Ensemble(members).multiplications() == tuple(map(sum, zip(*each, strict=True)))

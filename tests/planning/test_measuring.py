@@ -106,14 +106,6 @@ def test_r_drop_needs_each_sentence_twice():
     assert twice.operations == pytest.approx(2 * once.operations, abs=1)
 
 
-def test_another_architecture_is_measured_without_counting(told, monkeypatch):
-    monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
-    measurement = measuring.measure(experiment("transformer_tiny"), 1)
-    assert told == [(4, 32)] * 3 + [(5, 24)] * 3
-    assert "  4 x 32 " in measuring.report(experiment("transformer_tiny"), measurement, None)
-    assert {one.operations for one in measurement.updates} == {None}
-
-
 def test_memory_that_does_not_suffice_is_no_measurement(monkeypatch):
     def short(*batch):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory")
@@ -130,30 +122,24 @@ def test_a_long_update_is_measured_after_the_first_alone(monkeypatch):
     assert [one.seconds for one in measurement.updates] == [30.0, 2.0]
 
 
-@pytest.mark.parametrize(("counted", "how"), [(True, " a token;"), (False, " a token, 6 for each")])
-def test_rough_hours_follow_from_arithmetic_and_products(counted, how):
+def test_rough_hours_follow_from_arithmetic_and_products():
     # 2.7648e8 words of 5 MFLOP at 40 to 75 % of 1 GFLOP/s
-    text = rough.rough(experiment(), Described("", 5_000_000, counted), 1e9)
+    text = rough.rough(experiment(), Described("", 5_000_000), 1e9)
     assert "300,000 updates of 8 x 128 tokens, 90% of them target tokens: 2.76e+08 tokens" in text
-    assert f"5 MFLOP{how}" in text and "makes 1 GFLOP/s here" in text
+    assert "5 MFLOP a token;" in text and "makes 1 GFLOP/s here" in text
     assert text.endswith("   512.0 to 960.0 hours") and max(map(len, text.split("\n"))) <= 80
 
 
 def test_less_than_an_hour_is_told_in_minutes():
-    text = rough.rough(experiment(), Described("", 5_000_000, True), 1e12)
+    text = rough.rough(experiment(), Described("", 5_000_000), 1e12)
     assert text.endswith("   30.7 to 57.6 minutes")
     assert rough.in_unit(3600) == (1, "hours") and rough.in_unit(3599) == (3599 / 60, "minutes")
 
 
 @pytest.mark.usefixtures("told")
-def test_operations_without_a_count_are_six_for_each_weight(monkeypatch):
-    counted = described(experiment(), 1)
+def test_rough_and_measured_hours_count_the_same_operations():
     measured = measuring.measure(experiment(), 1).updates[-1]
-    assert counted.counted and counted.operations == measured.operations
-    monkeypatch.setattr("dtmt_tf.planning.flops.training", lambda *_: None)
-    other = described(experiment(), 1)
-    total = int(re.search(r"total +([\d,]+)", other.text)[1].replace(",", ""))
-    assert other.operations == 6 * total and not other.counted
+    assert described(experiment(), 1).operations == measured.operations
 
 
 def test_the_rate_of_products_is_that_of_the_fastest(monkeypatch):
@@ -201,11 +187,11 @@ def test_a_recipe_of_one_device_reads_one_batch_in_each_accumulation_step(pieces
     recipe = resolve(
         TASKS["multi30k_ende"], "dtmt_small", MODELS["dtmt_small"], settings
     )[0]  # fmt: skip
-    text = measuring.report(recipe, Measurement([Measured(53, 24, 1.0, None)], 1, 1.0), None)
+    text = measuring.report(recipe, Measurement([Measured(53, 24, 1.0, 10)], 1, 1.0), None)
     assert f"updates of {pieces} x 1,280 tokens, 90% of them target tokens: {words} tokens" in text
     if pieces > 1:  # as many devices as there were pieces
         alone, _ = with_overrides(recipe, {}, ["training.accumulation_steps=1"])
-        measurement = Measurement([Measured(53, 24, 1.0, None)], 1, 1.0)
+        measurement = Measurement([Measured(53, 24, 1.0, 10)], 1, 1.0)
         assert measuring.report(alone, measurement, None, pieces) == text
         assert f"meant to read {pieces}, devices x A" in described(alone, pieces).text
 
