@@ -20,8 +20,8 @@ from dtmt_tf.files import file_status, open_no_link, write_atomically
 
 LOCK = ".lock"
 MARK = ".dtmt_run"
-BRIEFLY = 0.5  # seconds that a claim waits: who asks for the owner has the lock for a moment
-SILENT = 1.0  # seconds that a process waits for a lock without a word
+CLAIM_WAIT_SECONDS = 0.5  # who asks for the owner has the lock for a moment
+QUIET_WAIT_SECONDS = 1.0  # for a lock, before a word
 
 _claims: set[Path] = set()  # folders that this process holds
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     advice = "If it is the cache, XDG_CACHE_HOME names another place for it"
     with _lock_file(path, advice) as file:
-        patience = time.monotonic() + SILENT
+        patience = time.monotonic() + QUIET_WAIT_SECONDS
         while not _lock(file, path):
             if time.monotonic() > patience:
                 _log.info("Waiting for %s, which has %s.", _owner(file), path)
@@ -66,7 +66,7 @@ def claimed(folder: Path) -> Iterator[None]:
         yield
         return
     with _lock_file(folder / LOCK) as file:
-        patience = time.monotonic() + BRIEFLY
+        patience = time.monotonic() + CLAIM_WAIT_SECONDS
         while not _lock(file, folder / LOCK):
             if time.monotonic() > patience:
                 raise UserError(

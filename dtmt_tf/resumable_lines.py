@@ -33,7 +33,7 @@ from dtmt_tf.files import (
     write_atomically,
 )
 
-CHUNK = 2**20  # bytes
+READ_BYTES = 2**20  # bytes
 
 logger = logging.getLogger(__name__)
 
@@ -293,7 +293,7 @@ def _read_record(partial: Path) -> dict[str, Any]:
 def _beginning_of(file: IO[bytes], size: int) -> Iterator[bytes]:
     """Yields the first bytes of a file, fewer if it is shorter."""
     file.seek(0)
-    while size > 0 and (piece := file.read(min(size, CHUNK))):
+    while size > 0 and (piece := file.read(min(size, READ_BYTES))):
         yield piece
         size -= len(piece)
 

@@ -6,32 +6,28 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 from tqdm import tqdm
 
 T = TypeVar("T")
 
-WIDEST = 80  # columns
-OF_A_LOG = 20.0  # seconds from the beginning to its first line, and from line to line
+MAX_COLUMNS = 80
+LOG_INTERVAL_SECONDS = 20.0  # from the beginning to a log's first line, and from line to line
 
 
 def columns() -> int:
     """Returns the columns of what standard output shows, at most 80."""
-    return min(WIDEST, shutil.get_terminal_size().columns)
+    return min(MAX_COLUMNS, shutil.get_terminal_size().columns)
 
 
-def bar_columns(stream: TextIO | None = None) -> int:
-    """Returns the columns of a progress bar: a stream's, at most 80, less one for the cursor.
-
-    Args:
-        stream: Where the bar is drawn; standard error by default.
-    """
+def bar_columns() -> int:
+    """Returns the columns of a progress bar: standard error's, at most 80, less the cursor's."""
     try:
-        wide = os.get_terminal_size((stream or sys.stderr).fileno()).columns
+        wide = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced by a test
         wide = 0
-    return min(WIDEST, wide or WIDEST) - 1
+    return min(MAX_COLUMNS, wide or MAX_COLUMNS) - 1
 
 
 def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
@@ -48,8 +44,8 @@ def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
         disable=not text,
         leave=False,
         ncols=bar_columns(),
-        delay=0 if terminal else OF_A_LOG,
-        mininterval=0.2 if terminal else OF_A_LOG,
+        delay=0 if terminal else LOG_INTERVAL_SECONDS,
+        mininterval=0.2 if terminal else LOG_INTERVAL_SECONDS,
     )
 
 

@@ -103,7 +103,7 @@ def test_who_waits_long_for_a_lock_is_told_whom_for(tmp_path, monkeypatch, caplo
         **{"cwd": ROOT, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
     )
     caplog.set_level("INFO")
-    monkeypatch.setattr(folders, "SILENT", 0.1)
+    monkeypatch.setattr(folders, "QUIET_WAIT_SECONDS", 0.1)
     told = threading.Event()
     monkeypatch.setattr(caplog.handler, "emit", told_by(caplog.handler.emit, told))
     try:

@@ -41,13 +41,14 @@ def test_a_bar_is_as_wide_as_its_terminal(shown, monkeypatch):
 
 def test_without_a_terminal_a_bar_has_79_columns(monkeypatch, tmp_path):
     with (tmp_path / "log").open("w") as log:
-        assert terminal.bar_columns(log) == 79
-    assert terminal.bar_columns(log) == 79  # closed
+        monkeypatch.setattr("sys.stderr", log)
+        assert terminal.bar_columns() == 79
+    assert terminal.bar_columns() == 79  # closed
 
 
 def test_a_log_gets_a_line_of_what_takes_long_alone(monkeypatch):
     for seconds, expected in ((0.0, True), (20.0, False)):
-        monkeypatch.setattr(terminal, "OF_A_LOG", seconds)
+        monkeypatch.setattr(terminal, "LOG_INTERVAL_SECONDS", seconds)
         monkeypatch.setattr("sys.stderr", io.StringIO())
         with terminal.line_bar(10, "translate") as bar:
             bar.update(5)
@@ -55,7 +56,7 @@ def test_a_log_gets_a_line_of_what_takes_long_alone(monkeypatch):
 
 
 def test_what_is_counted_is_given_in_turn(monkeypatch):
-    monkeypatch.setattr(terminal, "OF_A_LOG", 0.0)
+    monkeypatch.setattr(terminal, "LOG_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr", io.StringIO())
     pairs = terminal.counted(iter("abc"), 3, "filtering")
     assert next(pairs) == "a" and list(pairs) == ["b", "c"]

@@ -16,9 +16,9 @@ from dtmt_tf.files import write_atomically, write_json
 if TYPE_CHECKING:
     from dtmt_tf.evaluation.contrast_sets import Contrast
 
-MOST_AT_ONCE = 10_000  # pairs in a batch
+MAX_BATCH_SIZE = 10_000  # pairs in a batch
 OUTPUTS = ("json", "scores", "plot")
-WIDEST = 16  # words in a bin
+MAX_BIN_WORDS = 16
 COLUMNS = (
     *("model", "type", "position", "distance", "correct_log_probability", "correct_tokens"),
     *("contrastive_log_probability", "contrastive_tokens"),
@@ -132,8 +132,8 @@ def _parser() -> Parser:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read or scored."""
-    common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
-    common.check_range(args, "bin_width", 1, WIDEST)
+    common.check_range(args, "batch_size", 1, MAX_BATCH_SIZE)
+    common.check_range(args, "bin_width", 1, MAX_BIN_WORDS)
     if args.text and (len(args.sets) != 1 or not _is_json(args.sets[0])):
         raise UserError("--text goes with one JSON set.")
     if args.plot:

@@ -23,7 +23,7 @@ BYTE_ORDER_MARK = "\ufeff"
 REPLACE = "--replace-invalid"
 STANDARD_INPUT = "standard input"
 DEEPEST = 3  # folders from a file of an export, such as one of its assets, up to it
-PIECE = 1 << 16  # bytes that are read at once, if there are so many
+READ_BYTES = 1 << 16  # bytes that are read at once, if there are so many
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class _Incoming:
         from dtmt_tf.data.lines import MAX_LINE_BYTES, too_long
 
         self._readable()  # else a pipe that never blocks reads as if it had ended
-        piece = self._stream.read1(PIECE)  # type: ignore[attr-defined]
+        piece = self._stream.read1(READ_BYTES)  # type: ignore[attr-defined]
         first, *others = piece.split(b"\n")
         self._parts.append(first)
         if sum(map(len, self._parts)) > MAX_LINE_BYTES:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dtmt_tf.models import TranslationModel
     from dtmt_tf.runs import Run
 
-WIDEST = 10_000  # units of a hidden layer
+MAX_HIDDEN_UNITS = 10_000
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +125,7 @@ def _parser() -> Parser:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read or trained."""
-    common.check_range(args, "hidden", 1, WIDEST)
+    common.check_range(args, "hidden", 1, MAX_HIDDEN_UNITS)
     if args.hidden is not None and args.classifier != "mlp":
         raise UserError("--hidden goes with --classifier mlp.")
     common.check_range(args, "seed", 0, 2**31 - 2)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dtmt_tf.runs import Run
 
 PAGE, CURVE, METRICS = "report.html", "curve.png", "metrics.csv"
-ALIGNED = 3  # translations whose attention is drawn
+ATTENTION_SAMPLES = 3  # translations whose attention is drawn
 
 AT_HAND = "Sizes and sentences are left out, as the text is not at hand: %s"
 
@@ -218,7 +218,7 @@ def attention(run: Run) -> list[tuple[Sequence[str], Sequence[str], Any]]:
 
     if not live_versions(run.folder):
         return []
-    texts = [source for source, _ in run.read("samples.json").get("pairs", [])][:ALIGNED]
+    texts = [source for source, _ in run.read("samples.json").get("pairs", [])][:ATTENTION_SAMPLES]
     found = Translator.load(run.folder)(texts, align=True)
     return [
         (each.alignment.source, each.alignment.target, each.alignment.attention)

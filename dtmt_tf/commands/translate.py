@@ -23,7 +23,7 @@ from dtmt_tf.terminal import line_bar
 if TYPE_CHECKING:
     from dtmt_tf.translator import Score, Translation, Translator
 
-MOST_AT_ONCE = 10_000  # lines in a batch
+MAX_BATCH_SIZE = 10_000  # lines in a batch
 MOST_NBEST = 1000
 DRAWN = ("temperature", "top_k", "top_p", "seed")  # options of --sample
 BETWEEN = "\n"  # a line and what goes with it
@@ -33,7 +33,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     """Answers lines as they come, or as they are typed."""
     parser = _parser()
     args = parser.parse_args(arguments)
-    common.check_range(args, "batch_size", 1, MOST_AT_ONCE)
+    common.check_range(args, "batch_size", 1, MAX_BATCH_SIZE)
     common.check_range(args, "nbest", 1, MOST_NBEST)
     args.nbest = args.nbest or 0
     if args.score and (args.prefix or args.nbest or args.align or args.scores):

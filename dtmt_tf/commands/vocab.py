@@ -22,7 +22,7 @@ from dtmt_tf.terminal import columns
 if TYPE_CHECKING:
     from dtmt_tf.text import Subwords
 
-MOST = 10_000  # pieces that are shown
+MAX_PIECES_SHOWN = 10_000
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ def _shown(text: str) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read."""
-    common.check_range(args, "top", 1, MOST)
+    common.check_range(args, "top", 1, MAX_PIECES_SHOWN)
     written = {"--json": args.json, "--dictionary": args.dictionary}
     lines.check_outputs([args.place, *(args.text or [])], written)
     sides = len(args.text) if args.text else 2 * args.place.is_dir()  # a run has two

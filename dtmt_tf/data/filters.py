@@ -20,7 +20,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.languages import base_language, script, scripts
 
 SHORT = 20  # characters; a pair without a longer side may be a name or a number, and stays
-LEAST_SHARE = 0.1  # of a side's letters that are in a script of its language
+MIN_SCRIPT_SHARE = 0.1  # of a side's letters that are in a script of its language
 ODDS = 99.0  # of another language against a side's own
 IDENTIFIER = "py3langid"  # tells languages; not among the requirements
 
@@ -118,7 +118,7 @@ def _wrong_script(languages: tuple[str, str]) -> Rule:
     """Returns the rule that drops what is written in letters of other languages."""
     own = [scripts(language) for language in languages]
     return lambda source, target: any(
-        bool(theirs) and share_of_script(text, theirs) < LEAST_SHARE
+        bool(theirs) and share_of_script(text, theirs) < MIN_SCRIPT_SHARE
         for text, theirs in zip((source, target), own, strict=True)
     )
 

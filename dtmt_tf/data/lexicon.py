@@ -18,7 +18,7 @@ MOST_OF_A_PAIR = 100_000  # longer pairs of sentences are left out
 ITERATIONS = 4
 # Least expected count of a translation, as rarer ones are chance: for a list; and for a dictionary,
 # whose words may be rare themselves, see EXPERIMENTS.md.
-LEAST, LEAST_OF_A_WORD = 1.0, 0.5
+MIN_COUNT_OF_LIST, MIN_COUNT_OF_DICTIONARY = 1.0, 0.5
 
 
 def lexical_table(
@@ -26,7 +26,7 @@ def lexical_table(
     sizes: tuple[int, int],
     count: int,
     filler: int,
-    least: float = LEAST,
+    least: float = MIN_COUNT_OF_LIST,
 ) -> np.ndarray:
     """Returns the most probable translations of every source word, `[V_s, count]` int32.
 
@@ -79,7 +79,7 @@ def word_dictionary(sources: Sequence[str], targets: Sequence[str]) -> dict[str,
     source, source_words = _numbered([line for line, _ in pairs])
     target, target_words = _numbered([line for _, line in pairs])
     sizes = len(source_words), len(target_words)
-    best = lexical_table(lambda: [(source, target)], sizes, 1, -1, LEAST_OF_A_WORD)[:, 0]
+    best = lexical_table(lambda: [(source, target)], sizes, 1, -1, MIN_COUNT_OF_DICTIONARY)[:, 0]
     return {
         word: target_words[k] for word, k in zip(source_words, best.tolist(), strict=True) if k >= 0
     }

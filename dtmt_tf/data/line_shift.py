@@ -14,7 +14,7 @@ import numpy as np
 
 BLOCK = 200  # lines that are looked at together
 SMALLEST = 100  # lines of a last block that still tell something
-LEAST = 0.5  # correlation of what belongs together
+MIN_CORRELATION = 0.5  # of what belongs together
 MARGIN = 0.3  # by which it exceeds that of the lines as they are
 
 
@@ -29,7 +29,7 @@ def shift(source: Sequence[int], target: Sequence[int]) -> int:
     as_it_is = _correlation(x, y)
     shifted = {1: _correlation(x[:-1], y[1:]), -1: _correlation(x[1:], y[:-1])}
     best = max(shifted, key=shifted.__getitem__)
-    return best if shifted[best] > max(LEAST, as_it_is + MARGIN) else 0
+    return best if shifted[best] > max(MIN_CORRELATION, as_it_is + MARGIN) else 0
 
 
 class Shifts:

@@ -15,7 +15,7 @@ from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
 
 MINUS_INFINITY = -1e30  # stays finite in sums
-CHUNK = 32  # scores whose largest stands for them all at first
+CHUNK_SIZE = 32  # scores whose largest stands for them all at first
 
 Step = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
 Penalty = Callable[[tf.Tensor], tf.Tensor]
@@ -308,24 +308,24 @@ def best_continuations(totals: tf.Tensor, number: int) -> tuple[tf.Tensor, tf.Te
 
     Like `tf.math.top_k`, in a quarter of the time: the highest lie in the `number` chunks that have
     the highest maxima. A V that is not known while the graph is made has to be a multiple of
-    `CHUNK`, and to give at least `number` chunks.
+    `CHUNK_SIZE`, and to give at least `number` chunks.
     """
     beams, vocab_size = totals.shape[1:]
     if vocab_size is None:
-        chunks = tf.reshape(totals, [tf.shape(totals)[0], -1, CHUNK])
+        chunks = tf.reshape(totals, [tf.shape(totals)[0], -1, CHUNK_SIZE])
     else:
         size = beams * vocab_size
         values = tf.reshape(totals, [-1, size])
-        if size <= number * CHUNK:
+        if size <= number * CHUNK_SIZE:
             return tf.math.top_k(values, number)
-        if missing := -size % CHUNK:
+        if missing := -size % CHUNK_SIZE:
             values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-math.inf)
-        chunks = tf.reshape(values, [-1, (size + missing) // CHUNK, CHUNK])
+        chunks = tf.reshape(values, [-1, (size + missing) // CHUNK_SIZE, CHUNK_SIZE])
     _, best = tf.math.top_k(tf.reduce_max(chunks, axis=2), number)
     best = -tf.math.top_k(-best, number)[0]  # ascending: among equals the first comes first
     few = tf.gather(chunks, best, batch_dims=1)
-    top, where = tf.math.top_k(tf.reshape(few, [-1, number * CHUNK]), number)
-    return top, tf.gather(best, where // CHUNK, batch_dims=1) * CHUNK + where % CHUNK
+    top, where = tf.math.top_k(tf.reshape(few, [-1, number * CHUNK_SIZE]), number)
+    return top, tf.gather(best, where // CHUNK_SIZE, batch_dims=1) * CHUNK_SIZE + where % CHUNK_SIZE
 
 
 def _settled(b: _Beams, penalties: tf.Tensor, wanted: int | tf.Tensor) -> tf.Tensor:

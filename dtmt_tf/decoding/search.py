@@ -49,8 +49,8 @@ def make_search(
         encode: Reads source ids `[b, S]`, padded with 0; returns the search's first state.
         decode_step: `decode_step(ids, state) -> (logits, state)`, see `beam_search`.
         decoding: Beam size, length penalty, maximum length, sentences at once.
-        shortlist: Chooses the words that sentences are translated by; all by default.
-        among: Within `among(words)`, `decode_step` gives logits of these alone; within
+        shortlist: Chooses the tokens that sentences are translated by; all by default.
+        among: Within `among(tokens)`, `decode_step` gives logits of these alone; within
             `among(None)` of all, by what is made once and not at each step.
         never: Tokens that are not written, see `beam_search`.
 
@@ -75,14 +75,14 @@ def make_search(
                         never=never,
                     )
             few = shortlist(sources, decoding.beam_size, own)
-            with among(few.words):
+            with among(few.tokens):
                 hypotheses = beam_search(
                     *(few.step(decode_step), few.first(encode(sources)), max_lengths, decoding),
                     prefixes=None if own is None else tf.gather(few.places, own),
                     wanted=wanted,
                     never=tf.gather(few.places, never) if never else (),
                 )
-            return hypotheses._replace(ids=tf.gather(few.words, hypotheses.ids))
+            return hypotheses._replace(ids=tf.gather(few.tokens, hypotheses.ids))
 
         max_lengths = longest_hypotheses(source_ids, decoding, prefixes)
         return find_by_length(

@@ -1,8 +1,8 @@
-"""Search that scores only a short list of target words: likely translations of a sentence's words.
+"""Search that scores few target tokens: likely translations of those of a sentence.
 
 A lexical shortlist (Jean et al., 2015, arXiv:1412.2007, Section 4.2; Junczys-Dowmunt et al., 2018,
 "Marian: Cost-effective High-Quality Neural Machine Translation in C++", Section 2.3). The output
-layer then multiplies by the rows of these words.
+layer then multiplies by the rows of these tokens.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import EOS_ID, PAD_ID
-from dtmt_tf.decoding.beam_search import CHUNK, MINUS_INFINITY, Step
+from dtmt_tf.decoding.beam_search import CHUNK_SIZE, MINUS_INFINITY, Step
 
 
 class Few(NamedTuple):
-    """The words that a batch of sentences is translated by."""
+    """The tokens that a batch of sentences is translated by."""
 
-    words: tf.Tensor  # [W] ids, PAD_ID and EOS_ID the first two; PAD_ID again at the end
+    tokens: tf.Tensor  # [W] ids, PAD_ID and EOS_ID the first two; PAD_ID again at the end
     forbidden: tf.Tensor  # [B, W] float32: 0, or MINUS_INFINITY for what is not of a sentence
-    places: tf.Tensor  # [V] where in `words` each word is; 0 for all others
+    places: tf.Tensor  # [V] where in `tokens` each token is; 0 for all others
 
     def first(self, state: tuple[Any, Any]) -> tuple[Any, Any]:
         """Returns the first state of `step`, for that of `decode_step`."""
@@ -30,15 +30,15 @@ class Few(NamedTuple):
         return hidden, (memory, self.forbidden)
 
     def step(self, decode_step: Callable[[Any, Any], tuple[Any, Any]]) -> Step:
-        """Returns a step of `beam_search` over places in `words`.
+        """Returns a step of `beam_search` over places in `tokens`.
 
         Args:
-            decode_step: `decode_step(ids, state) -> (logits, state)`, logits of `words` alone.
+            decode_step: `decode_step(ids, state) -> (logits, state)`, logits of `tokens` alone.
         """
 
         def step(places: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
             hidden, (memory, forbidden) = state
-            ids = tf.gather(self.words, places)
+            ids = tf.gather(self.tokens, places)
             logits, (hidden, memory) = decode_step(ids, (hidden, memory))
             log_probs = tf.nn.log_softmax(logits + forbidden[:, None])
             return log_probs, (hidden, (memory, forbidden))
@@ -47,12 +47,12 @@ class Few(NamedTuple):
 
 
 class Shortlist:
-    """Chooses the target words of sentences.
+    """Chooses the target tokens of sentences.
 
     Args:
-        table: Translations of each source word, `[V_s, C]`, ids of target words.
-        always: Target words of every sentence.
-        size: Number of target words, V.
+        table: Translations of each source token, `[V_s, C]`, ids of target tokens.
+        always: Target tokens of every sentence.
+        size: Number of target tokens, V.
     """
 
     def __init__(self, table: np.ndarray, always: np.ndarray, size: int) -> None:
@@ -64,7 +64,7 @@ class Shortlist:
     def __call__(
         self, source_ids: tf.Tensor, beam_size: int, prefixes: tf.Tensor | None = None
     ) -> Few:
-        """Returns the words of a batch, and which of them are each sentence's.
+        """Returns the tokens of a batch, and which of them are each sentence's.
 
         Args:
             source_ids: `[B, S]`, padded with 0.
@@ -83,9 +83,11 @@ class Shortlist:
         allowed = (count > 0) | self.always
         allowed &= tf.range(self.size) != PAD_ID
         there = tf.where(tf.reduce_any(allowed, axis=0) | (tf.range(self.size) < EOS_ID))
-        words = tf.cast(there[:, 0], tf.int32)
-        places = tf.scatter_nd(there, tf.range(tf.size(words)), [self.size])
-        size = tf.maximum(-(-tf.size(words) // CHUNK), 2 * beam_size) * CHUNK  # see `beam_search`
-        words = tf.pad(words, [[0, size - tf.size(words)]], constant_values=PAD_ID)
-        forbidden = tf.where(tf.gather(allowed, words, axis=1), 0.0, MINUS_INFINITY)
-        return Few(words, forbidden, places)
+        tokens = tf.cast(there[:, 0], tf.int32)
+        places = tf.scatter_nd(there, tf.range(tf.size(tokens)), [self.size])
+        size = (
+            tf.maximum(-(-tf.size(tokens) // CHUNK_SIZE), 2 * beam_size) * CHUNK_SIZE
+        )  # see `beam_search`
+        tokens = tf.pad(tokens, [[0, size - tf.size(tokens)]], constant_values=PAD_ID)
+        forbidden = tf.where(tf.gather(allowed, tokens, axis=1), 0.0, MINUS_INFINITY)
+        return Few(tokens, forbidden, places)

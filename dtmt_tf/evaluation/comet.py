@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.scores import Scores, ends, resamples
 
-TOGETHER = 16  # sentences that the model reads together
+BATCH_SIZE = 16  # sentences
 
 
 class Comet:
@@ -52,7 +52,7 @@ class Comet:
         rows = [
             dict(zip(("src", "mt", "ref"), row, strict=True)) for row in zip(*lines, strict=True)
         ]
-        found = self._model.predict(rows, batch_size=TOGETHER, gpus=self._gpus)
+        found = self._model.predict(rows, batch_size=BATCH_SIZE, gpus=self._gpus)
         return np.asarray(found.scores, np.float64)
 
 

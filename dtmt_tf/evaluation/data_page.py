@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BARS = 40
 THOUSANDS = "{x:,.0f}"  # how a count is written
-MOST = 0.995  # of the lines are drawn at their length; longer ones share the last bar
+DRAWN_SHARE = 0.995  # of the lines are drawn at their length; longer ones share the last bar
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def lengths(by_side: Mapping[str, npt.NDArray[np.int32]]) -> Figure:
     """Draws how many lines of each side have which length; a last bar has the longest."""
     drawn = figure(4.8, 2.6)
     (axes,) = subplots(drawn, 1)
-    longest = max(int(np.quantile(values, MOST)) for values in by_side.values())
+    longest = max(int(np.quantile(values, DRAWN_SHARE)) for values in by_side.values())
     edges = np.arange(0, longest + 2, max(1, round(longest / BARS))) - 0.5
     for (name, values), colour in zip(by_side.items(), COLOURS, strict=False):
         shown = np.minimum(values, edges[-1] - 0.1)

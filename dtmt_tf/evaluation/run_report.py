@@ -47,7 +47,7 @@ TITLES = {
 }
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 WIDTH = 5  # source words of a bin; twice as many characters, where no blanks are between words
-LEAST = 20  # sentences of a bin
+MIN_SENTENCES = 20  # of a bin
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def length_bins(sources: Sequence[str], language: str = "") -> list[tuple[str, l
     """Returns the rows of lines by their number of words, in bins of `WIDTH` words.
 
     Of a language without blanks, characters are counted, in bins of twice that. A bin of fewer than
-    `LEAST` lines is joined with the next, the last with the one before.
+    `MIN_SENTENCES` lines is joined with the next, the last with the one before.
     """
     by_length: dict[int, list[int]] = {}
     of_words = has_blanks(language)
@@ -204,12 +204,12 @@ def length_bins(sources: Sequence[str], language: str = "") -> list[tuple[str, l
         by_length.setdefault(length // width, []).append(row)
     bins: list[tuple[int, int, list[int]]] = []
     for k in sorted(by_length):
-        if bins and len(bins[-1][2]) < LEAST:
+        if bins and len(bins[-1][2]) < MIN_SENTENCES:
             first, _, rows = bins.pop()
             bins.append((first, k, rows + by_length[k]))
         else:
             bins.append((k, k, by_length[k]))
-    if len(bins) > 1 and len(bins[-1][2]) < LEAST:
+    if len(bins) > 1 and len(bins[-1][2]) < MIN_SENTENCES:
         _, last, rows = bins.pop()
         first, _, others = bins.pop()
         bins.append((first, last, others + rows))

@@ -27,9 +27,9 @@ from dtmt_tf.languages import between_sentences
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import ANY_BLANK, Vocabulary
 
-SCORED = 2048  # target tokens scored at once; [SCORED, V] is in memory then
-ALIGNED = 130_000  # pairs of target and source tokens aligned at once; [ALIGNED, H] is in memory
-READ = 4  # a given target, prefix or scored source may have so many times the longest part
+TOKENS_AT_ONCE = 2048  # of targets that are scored; [TOKENS_AT_ONCE, V] is in memory then
+PAIRS_AT_ONCE = 130_000  # of target and source tokens aligned; [PAIRS_AT_ONCE, H] in memory
+MAX_PARTS = 4  # that a given target, prefix or scored source may be as long as
 
 Tensors = dict[str, tf.Tensor]
 
@@ -74,7 +74,7 @@ class Endpoints:
         self.source, self.target = vocabulary.source, vocabulary.target
         self.decoding = decoding
         self.longest = longest
-        self.most = READ * longest
+        self.most = MAX_PARTS * longest
         self.limits = limits
         self.stored = StoredWeights(model, limits.quantize if limits else "none")
         words = self._as_read(dictionary or {})
@@ -206,7 +206,7 @@ class Endpoints:
                 tf.maximum(source_length, tokens),
                 self.decoding.batch_size,
                 tf.TensorSpec([None], tf.float32),
-                SCORED,
+                TOKENS_AT_ONCE,
             )
         return {"log_probability": log_probabilities, "tokens": tokens}
 
@@ -321,7 +321,7 @@ class Endpoints:
                 tf.cast(tf.maximum(source_length, length), tf.int64) ** 2,
                 self.decoding.batch_size,
                 tf.TensorSpec([None, None, None], tf.float32),
-                ALIGNED,
+                PAIRS_AT_ONCE,
             )
 
     def _replacements(

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 LARGEST = 127  # of the steps that int8 counts on either side of zero
-ADDED = ("gain", "offset", "bias")  # names of what is no matrix, though gates have rows of it
+UNROUNDED_NAMES = ("gain", "offset", "bias")  # no matrices, though gates have rows of them
 
 
 class StoredWeights:
@@ -34,7 +34,7 @@ class StoredWeights:
         self._quantize = quantize
         self._kept: list[tuple[Any, list[tf.Variable]]] = []
         for variable in model.weights:  # not the states of seeds
-            if quantize == "none" or len(variable.shape) < 2 or variable.name in ADDED:
+            if quantize == "none" or len(variable.shape) < 2 or variable.name in UNROUNDED_NAMES:
                 self.variables.append(variable.value)
                 continue
             stored = _stored(tf.convert_to_tensor(variable.value), quantize)

@@ -26,7 +26,7 @@ class Affine(keras.layers.Layer):
         units: Width of the result, O.
         initializer: Initialiser of both weights.
         use_bias: Whether there is a `b`.
-        tied_to: An embedding of O words whose table serves as `W^T`; a kernel of its own by
+        tied_to: An embedding of O tokens whose table serves as `W^T`; a kernel of its own by
             default.
 
     Call arguments:

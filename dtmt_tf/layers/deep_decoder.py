@@ -20,7 +20,7 @@ class DeepDecoderCell(AbstractDecoderCell):
         c_t = attention([s_1 ; y_{t-1}])         with the first layer's previous state
         s_1 = cell_1([c_t ; y_{t-1}], s_1),      s_k = cell_k(what layer k - 1 passes on, s_k)
 
-    Query and word enter the attention's scores through one matrix each, which are one kernel here.
+    Query and token enter the attention's scores through one matrix each, which are one kernel here.
 
     Args:
         cells: A cell for each layer, bottom first, all of the same units.
@@ -29,7 +29,7 @@ class DeepDecoderCell(AbstractDecoderCell):
         embedding_dim: Width of y, E.
 
     Call arguments:
-        inputs: Embedding of the previous word, `[B * K, E]`.
+        inputs: Embedding of the previous token, `[B * K, E]`.
         states: A state of each layer, `[B * K, H]`, then what `precompute` returned.
         training: Whether dropout is active.
 

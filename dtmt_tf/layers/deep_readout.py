@@ -14,7 +14,7 @@ from dtmt_tf.layers.normed_affine import NormedAffine
 
 
 class DeepReadout(keras.layers.Layer):
-    """From the previous word, the state and the context to logits.
+    """From the previous token, the state and the context to logits.
 
     As in Nematus; of it Miceli Barone et al. (2017) say, at the end of Section 2.2.2, that it can
     have more layers ("deep output").
@@ -24,8 +24,8 @@ class DeepReadout(keras.layers.Layer):
         logits = dropout(h) W_o + b_o
 
     Args:
-        widths: Of word, state and context, in the order of the features. h is as wide as the word,
-            so the softmax can be tied to the table of the words.
+        widths: Of token, state and context, in the order of the features. h is as wide as a token,
+            so the softmax can be tied to the table of the tokens.
         vocab_size: Target vocabulary, V.
         depth: Layers before the softmax; 1 is the first line alone.
         use_layer_norm: Whether there are norms.

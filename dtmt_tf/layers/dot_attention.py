@@ -82,9 +82,9 @@ class MultiHeadDotAttention(keras.layers.Layer):
             )
 
     def relative(self, table: Any, queries: int, length: int) -> Any:
-        """Returns the vectors between the last queries and all words, `[N, Q, S, d/N]`."""
-        words = ops.arange(length)
-        distances = words - words[length - queries :, None]  # [Q, S]
+        """Returns the vectors between the last queries and all tokens, `[N, Q, S, d/N]`."""
+        tokens = ops.arange(length)
+        distances = tokens - tokens[length - queries :, None]  # [Q, S]
         limit = self.relative_distance
         rows = ops.take(table, ops.clip(distances, -limit, limit) + limit, axis=0)
         return ops.swapaxes(self.divide(rows), 0, 1)

@@ -17,7 +17,7 @@ def positional_signal(positions: Any, dim: int, dtype: Any = "float32") -> Any:
     `dim` padded with one zero. (Meng and Zhang, 2019, *Positional Encoding*.)
 
     Args:
-        positions: Integers of any shape `[...]`, the first word being 0.
+        positions: Integers of any shape `[...]`, the first token being 0.
         dim: Embedding size, E.
         dtype: Type of the result.
 
@@ -42,7 +42,7 @@ class TokenEmbedding(keras.layers.Layer):
         vocab_size: Rows of the table, V.
         dim: Embedding size, E.
         dropout_rate: Fraction of elements dropped in training, in [0, 1).
-        word_dropout_rate: Fraction of words whose row is dropped in training, in [0, 1); signal
+        word_dropout_rate: Fraction of tokens whose row is dropped in training, in [0, 1); signal
             and bias stay (Sennrich et al., 2016, *Edinburgh Neural Machine Translation Systems for
             WMT 16*).
         use_positional_signal: Whether positions are marked.

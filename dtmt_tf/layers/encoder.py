@@ -13,7 +13,7 @@ from dtmt_tf.layers.transition_rnn import EncoderRNN
 
 
 class BidirectionalEncoder(keras.layers.Layer):
-    """Annotates every source word with what precedes and what follows it.
+    """Annotates every source token with what precedes and what follows it.
 
     `h_j = [forward_j ; backward_j]` (Meng and Zhang, 2019, *DTMT*, Encoder). Annotations
     of padded positions are zero.

@@ -24,7 +24,7 @@ class Readout(keras.layers.Layer):
         tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
 
     Call arguments:
-        features: `[y ; s ; c]`, embedding of the previous word, state and context, `[..., F]`.
+        features: `[y ; s ; c]`, embedding of the previous token, state and context, `[..., F]`.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout mask.
 

@@ -74,7 +74,7 @@ class StackedDecoderCell(AbstractDecoderCell):
         reads_context: Whether levels above read `[r ; c]`.
 
     Call arguments:
-        inputs: Embedding of the previous word, `[B * K, E]`.
+        inputs: Embedding of the previous token, `[B * K, E]`.
         states: A state of each level, `[B * K, H]`, then what `precompute` returned.
         training: Whether dropout is active.
 
@@ -133,7 +133,7 @@ class StackedDecoderCell(AbstractDecoderCell):
         return self.levels[0].first.projection_size
 
     def project(self, inputs: Any) -> Any:
-        """The base level's projection; the others read no word."""
+        """The base level's projection; the others read no token."""
         return self.levels[0].first.project(inputs)
 
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:

@@ -22,7 +22,7 @@ class StateReadout(keras.layers.Layer):
 
     Call arguments:
         features: They end in the state, `[..., F]`; what stands before it, such as the previous
-            word, is not read.
+            token, is not read.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout mask.
 

@@ -30,10 +30,10 @@ class TransformerLayer(FeedForwardLayer):
         fusion: What reads another encoder after the attention to the sources; nothing by default.
 
     Call arguments:
-        x: `[B, T, d]`; with `past`, one word of each of K hypotheses, `[B, K, d]`.
+        x: `[B, T, d]`; with `past`, one token of each of K hypotheses, `[B, K, d]`.
         bias: Added to the scores of self-attention, `[.., T, T]`.
         memory: What `precompute` returned, and the bias of its scores.
-        past: Keys and values of the words so far, `[B, K, N, t, d/N]` each. Every hypothesis
+        past: Keys and values of the tokens so far, `[B, K, N, t, d/N]` each. Every hypothesis
             attends to its own, and all of a sentence share its memory.
         training: Whether dropout is active.
         seeds: A `keras.random.SeedGenerator` for the dropout masks.

@@ -12,7 +12,7 @@ from dtmt_tf.layers.attention import MultiHeadAdditiveAttention, attend
 
 
 class TransitionDecoderCell(AbstractDecoderCell):
-    """One target word: query transition, attention, decoder transition.
+    """One target token: query transition, attention, decoder transition.
 
         q_t = query transition(y_{t-1}, s_{t-1})
         c_t = attention(q_t, annotations)
@@ -26,7 +26,7 @@ class TransitionDecoderCell(AbstractDecoderCell):
         transition: The decoder transition, reading the context alone.
 
     Call arguments:
-        inputs: Embedding of the previous word, `[B * K, E]`.
+        inputs: Embedding of the previous token, `[B * K, E]`.
         states: `s`, shape `[B * K, H]`, then what `precompute` returned.
         training: Whether dropout is active.
 
@@ -77,7 +77,7 @@ class TransitionDecoderCell(AbstractDecoderCell):
         return self.query.projection_size
 
     def project(self, inputs: Any) -> Any:
-        """The query transition's projection; the decoder transition reads no word."""
+        """The query transition's projection; the decoder transition reads no token."""
         return self.query.project(inputs)
 
     def evaluate(self, projected: Any, masks: Any, states: Any) -> Step:

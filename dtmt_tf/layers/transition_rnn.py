@@ -123,9 +123,9 @@ class TransitionRNN(keras.layers.RNN):
 
 
 class EncoderRNN(TransitionRNN):
-    """Reads a sentence in either direction; its states are in the order of the words.
+    """Reads a sentence in either direction; its states are in the order of the tokens.
 
-    From right to left it begins at each sentence's own last word: padding comes first and leaves
+    From right to left it begins at each sentence's own last token: padding comes first and leaves
     the first state as it is. States of padded positions are zero.
 
     Args:

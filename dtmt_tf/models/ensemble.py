@@ -14,7 +14,7 @@ from dtmt_tf.models.translation_model import Multiplications, TranslationModel
 
 
 class Ensemble(TranslationModel):
-    """Predicts each word by the mean of its members' probabilities.
+    """Predicts each token by the mean of its members' probabilities.
 
         p(y | ...) = 1/M sum_m p_m(y | ...)
 
@@ -62,11 +62,11 @@ class Ensemble(TranslationModel):
         return _mean(logits for logits, _ in steps), (hidden, memory)
 
     @contextlib.contextmanager
-    def among(self, words: Any = None) -> Iterator[None]:
-        """See the base class; the words are those of all members."""
+    def among(self, tokens: Any = None) -> Iterator[None]:
+        """See the base class; the tokens are those of all members."""
         with contextlib.ExitStack() as stack:
             for member in self.members:
-                stack.enter_context(member.among(words))
+                stack.enter_context(member.among(tokens))
             yield
 
     def inspect(self, source_ids: Any, target_ids: Any) -> tuple[dict[str, Any], Any]:

@@ -27,12 +27,12 @@ class RecurrentModel(TranslationModel):
         A = encoder(x),   s_0 = start(mean of A),   o_t = cell(y_{t-1}, s_{t-1}, A)
         logits = readout([y_{t-1} ; o_t])
 
-    The word before the first is the zero vector. A model is made of:
+    The token before the first is the zero vector. A model is made of:
 
     Args:
         name: First component of every weight's path.
-        target_embedding: Embedding of target words, E.
-        source_embedding: Embedding of source words.
+        target_embedding: Embedding of target tokens, E.
+        source_embedding: Embedding of source tokens.
         encoder: `encoder(embedded [B, S, E], mask [B, S], training, seeds)` gives the annotations
             `[B, S, A]`, zero where padding is. It tells `output_size`, A, and its `depths`.
         initial_state: From the mean of a sentence's annotations `[B, A]` to `[B, H]`.
@@ -89,9 +89,9 @@ class RecurrentModel(TranslationModel):
         return [first for _ in self.cell.hidden_sizes], self.cell.precompute(annotations, mask)
 
     def shifted_embeddings(self, target_ids: Any, training: bool = False, seeds: Any = None) -> Any:
-        """Embeddings of the previous words: each at its own position, then moved right by one.
+        """Embeddings of the previous tokens: each at its own position, then moved right by one.
 
-        The first word has no predecessor and gets the zero vector: no <bos>, bias or signal.
+        The first token has no predecessor and gets the zero vector: no <bos>, bias or signal.
         """
         positions = ops.arange(ops.shape(target_ids)[1])
         embedded = self.target_embedding(target_ids, positions, training=training, seeds=seeds)
@@ -111,7 +111,7 @@ class RecurrentModel(TranslationModel):
     def encode(self, source_ids: Any) -> tuple[Any, Any]:
         """See the base class."""
         first, memory = self.start(*self.annotate(source_ids))
-        position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
+        position = ops.zeros_like(source_ids[:, :1])  # of the token to be predicted
         return {"states": [state[:, None] for state in first], "position": position}, memory
 
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:

@@ -78,7 +78,7 @@ class Transformer(TranslationModel):
     What that paper leaves open is as in THUMT, whose big model DTMT is compared with: every map but
     the softmax has a bias, the source embeddings have one too, and nothing is tied by default.
     Matrices start by Glorot's rule (those of keys and values as the one that they are here),
-    tables and softmax normal with deviation d^-1/2, biases at zero. The row of <pad> is the word
+    tables and softmax normal with deviation d^-1/2, biases at zero. The row of <pad> is the token
     before the first; it is read for nothing else, unless tied.
 
     Dropout: `embedding_dropout_rate` on embeddings with their signal; `candidate_dropout_rate`, for
@@ -195,7 +195,7 @@ class Transformer(TranslationModel):
     def directions(self, positions: Any) -> Any:
         """Returns the bias `[N, S, S]` of heads that look back, and of as many that look ahead.
 
-        All see the word itself, so that none is without words. (Hao et al., 2019, "DiSAN", after
+        All see the token itself, so that none is without tokens. (Hao et al., 2019, "DiSAN", after
         Shen et al., 2018.)
         """
         back = ops.where(positions[None] <= positions[:, None], 0.0, MASKED_SCORE)
@@ -227,12 +227,12 @@ class Transformer(TranslationModel):
         return self.decode(source_ids, target_ids, training, seeds)[0]
 
     def encode(self, source_ids: Any) -> tuple[Any, Any]:
-        """See the base class; the keys and values of no words are empty."""
+        """See the base class; the keys and values of no tokens are empty."""
         heads, layers = self.config.num_heads, self.config.decoder_layers
         memory = self.source_memory(source_ids)
         shape = (ops.shape(source_ids)[0], 1, heads, 0, self.config.model_dim // heads)
         empty = ops.zeros(shape, dtype=self.compute_dtype)
-        position = ops.zeros_like(source_ids[:, :1])  # of the word to be predicted
+        position = ops.zeros_like(source_ids[:, :1])  # of the token to be predicted
         return {"past": [[empty, empty] for _ in range(layers)], "position": position}, memory
 
     def encodings(self, source_ids: Any) -> list[tuple[Any, Any]]:
@@ -240,7 +240,7 @@ class Transformer(TranslationModel):
         return [(self.annotate(source_ids)[0], ops.not_equal(source_ids, PAD_ID))]
 
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-        """See the base class; projects one word and attends to the keys and values of the past."""
+        """See the base class; projects one token and attends to the keys and values of the past."""
         hidden, memory = state
         position = hidden["position"]
         previous = ops.where(position > 0, ids, PAD_ID)

@@ -55,17 +55,17 @@ class TranslationModel(keras.Model, abc.ABC):
 
         Args:
             source_ids: `[B, S]`, each sentence with <eos>, padded at the end.
-            target_ids: `[B, T]`, the words to be predicted, likewise. Shifted inside.
+            target_ids: `[B, T]`, the tokens to be predicted, likewise. Shifted inside.
             training: Whether dropout is active.
             seeds: A `keras.random.SeedGenerator` for dropout masks.
 
         Returns:
-            `[B, T, F]`, one row for each target word; `readout` turns rows into logits.
+            `[B, T, F]`, one row for each target token; `readout` turns rows into logits.
         """
 
     @abc.abstractmethod
     def encode(self, source_ids: Any) -> tuple[Any, Any]:
-        """Reads the sources; returns `(hidden, memory)` of a search that has no word yet.
+        """Reads the sources; returns `(hidden, memory)` of a search that has no token yet.
 
         Tensors of `hidden` are `[B, 1, ...]`, one hypothesis; those of `memory` `[B, ...]`.
         """
@@ -76,10 +76,10 @@ class TranslationModel(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def decode_step(self, ids: Any, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-        """Moves K hypotheses of each sentence by one word.
+        """Moves K hypotheses of each sentence by one token.
 
         Args:
-            ids: The previous words, `[B, K]`; ignored at the first step.
+            ids: The previous tokens, `[B, K]`; ignored at the first step.
             state: `(hidden, memory)`, tensors `[B, K, ...]` and `[B, ...]`.
 
         Returns:
@@ -87,13 +87,13 @@ class TranslationModel(keras.Model, abc.ABC):
         """
 
     @contextlib.contextmanager
-    def among(self, words: Any = None) -> Iterator[None]:
-        """Within this block logits are those of some target words alone, `[..., W]`.
+    def among(self, tokens: Any = None) -> Iterator[None]:
+        """Within this block logits are those of some target tokens alone, `[..., W]`.
 
         Args:
-            words: Their ids, in the order of the logits, `[W]`; all by default.
+            tokens: Their ids, in the order of the logits, `[W]`; all by default.
         """
-        with self.readout.logits.among(words):
+        with self.readout.logits.among(tokens):
             yield
 
     @abc.abstractmethod
@@ -133,7 +133,7 @@ class TranslationModel(keras.Model, abc.ABC):
     def call(
         self, source_ids: Any, target_ids: Any, training: bool = False, seeds: Any = None
     ) -> Any:
-        """Returns the logits of every target word under teacher forcing, `[B, T, V]`."""
+        """Returns the logits of every target token under teacher forcing, `[B, T, V]`."""
         features = self.features(source_ids, target_ids, training, seeds)
         return self.readout(features, training=training, seeds=seeds)
 

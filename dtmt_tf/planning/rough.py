@@ -12,7 +12,7 @@ from dtmt_tf.planning.dry_run import LENGTH, Described, batches_an_update
 SIZE = 1024  # rows and columns of the square product
 SECONDS = 0.3  # for which it is repeated
 # Shares of the square product's rate that trainings reach: SPEED.md, "of the square product's"
-LEAST, MOST = 0.4, 0.75
+LOWEST_SHARE, HIGHEST_SHARE = 0.4, 0.75
 FILL = 0.9  # of a batch's positions that are target tokens: lengths of Multi30k in their buckets
 
 
@@ -63,15 +63,16 @@ def rough(experiment: Experiment, described: Described, rate: float, replicas: i
     """
     tokens, text = tokens_of(experiment, replicas)
     seconds = tokens * described.operations / rate
-    longest, unit = in_unit(seconds / LEAST)
+    longest, unit = in_unit(seconds / LOWEST_SHARE)
+    shortest = longest * LOWEST_SHARE / HIGHEST_SHARE
     return "\n".join(
         [
             "roughly, before updates are measured",
             f"  {text}",
             f"  {described.operations / 1e6:,.0f} MFLOP a token; a square product makes "
             f"{rate / 1e9:,.0f} GFLOP/s here,",
-            f"  of which trainings reach {LEAST:.0%} to {MOST:.0%}",
-            f"  {'here, one batch after the other':<33} {longest * LEAST / MOST:>10,.1f} to "
+            f"  of which trainings reach {LOWEST_SHARE:.0%} to {HIGHEST_SHARE:.0%}",
+            f"  {'here, one batch after the other':<33} {shortest:>10,.1f} to "
             f"{longest:,.1f} {unit}",
         ]
     )

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 OF_TRAINING = "train"  # a dictionary that is made of that text
 FREQUENT = 1000  # target sub-words in every shortlist
-TOGETHER = 128  # batches of a split that are sorted by length, and kept, together
+BATCHES_SORTED_TOGETHER = 128  # by length; they are kept together, too
 Translate = Callable[[tf.Tensor], tf.Tensor]  # strings `[B]` -> translations
 ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
@@ -193,7 +193,7 @@ def _evaluate(run: Run, split: str) -> Scores:
     settings = {**made, "decoding": dataclasses.asdict(decoding)}
     function = _translating(answers)
     with ResumableLines(path, settings) as output:
-        translate_to(output, sources, function, decoding.batch_size, TOGETHER, split)
+        translate_to(output, sources, function, decoding.batch_size, BATCHES_SORTED_TOGETHER, split)
     translations = translations_of(run, split)
     scores = score(run, translations, references, full=True)
     fingerprint = run.vocabulary.fingerprint

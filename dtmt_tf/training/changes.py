@@ -8,15 +8,15 @@ from dtmt_tf.errors import UserError, hint
 from dtmt_tf.settings import as_lines
 
 NEW_RUN = "To go on from these weights, begin a new run with --init-from and another --name."
-STATE = "training.optimizer"
+OPTIMIZER_SETTING = "training.optimizer"
 # settings of `data` by which sub-words are made: how text is cut, and how many there are
 CUTTING = (
     *("vocabulary_kind", "joint_vocabulary", "normalization", "split_digits", "byte_fallback"),
     *("reserved_symbols", "character_coverage"),
 )
 SIZES = "source_vocab_size", "target_vocab_size"
-ENDS = "max_steps", "patience"  # settings of `training` that say when a run has ended
-IDLE = (  # those of `training` that say nothing of how an ended run's weights came about
+END_SETTINGS = "max_steps", "patience"  # settings of `training` that say when a run has ended
+IDLE_SETTINGS = (  # those of `training` that say nothing of how an ended run's weights came about
     *("training.average", "training.keep_", "training.log_steps", "training.precision"),
     *("training.validation_steps", "training.checkpoint_minutes"),
 )
@@ -84,10 +84,10 @@ def refuse_fixed(changes: Mapping[str, str]) -> None:
     Args:
         changes: As `settings.differences` gives them.
     """
-    if STATE in changes:
+    if OPTIMIZER_SETTING in changes:
         raise UserError(
-            f"{STATE} cannot change within a run: the saved state does not fit another optimiser. "
-            + NEW_RUN
+            f"{OPTIMIZER_SETTING} cannot change within a run: the saved state does not fit another "
+            f"optimiser. {NEW_RUN}"
         )
     if cut := [name for name in changes if name in {f"data.{each}" for each in (*CUTTING, *SIZES)}]:
         raise UserError(
@@ -106,7 +106,7 @@ def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
     late = {
         name: change
         for name, change in changes.items()
-        if name.startswith("training.") and not name.startswith(IDLE)
+        if name.startswith("training.") and not name.startswith(IDLE_SETTINGS)
     }
     if late:
         raise UserError(

@@ -29,7 +29,7 @@ DAMAGED_ENDING = ".damaged"
 END = b"PK\5\6"  # begins the last record of an archive; the size of a comment is its end
 END_SIZE = 22
 COMMENT_SIZE = hashlib.sha256().digest_size
-CHUNK = 2**20
+READ_BYTES = 2**20
 # what reading an archive of an earlier version, which has no checksum of the whole, can end in
 BROKEN = (EOFError, KeyError, TypeError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile)
 PASSING = (errno.ESTALE, errno.EIO, errno.EAGAIN, errno.ETIMEDOUT)  # errors that may not come again
@@ -331,7 +331,7 @@ def _is_sound(file: BinaryIO) -> bool:
     left = size - COMMENT_SIZE
     digest = hashlib.sha256()
     file.seek(0)
-    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+    while left > 0 and (chunk := file.read(min(READ_BYTES, left))):
         digest.update(chunk)
         left -= len(chunk)
     return file.read() == digest.digest()

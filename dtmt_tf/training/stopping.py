@@ -17,7 +17,7 @@ from dtmt_tf.config import TrainingConfig
 
 OUT_OF_TIME = 124  # the exit code that `timeout` has
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-TOGETHER = 1.0  # seconds within which signals are one
+ONE_STOP_SECONDS = 1.0  # within which signals are one
 HALVINGS = "halvings"  # in a history: of the clipping norm, by scores that no longer count
 SAVING = "\nThis update or validation ends, then all is saved. Ctrl-C again stops at once.\n"
 
@@ -106,7 +106,7 @@ class Stop:
         if number == signal.SIGHUP:
             _discard(self._shown)
         if self._heard > -math.inf:
-            if number == signal.SIGHUP or time.monotonic() < self._heard + TOGETHER:
+            if number == signal.SIGHUP or time.monotonic() < self._heard + ONE_STOP_SECONDS:
                 return
             raise KeyboardInterrupt
         self._heard = time.monotonic()

@@ -56,7 +56,7 @@ DESCRIPTIONS = {  # of a name, or of all below a heading; Markdown
     "the mean of all heads. The button below an image shows it in its own size.",
     "translations": "The first validation pairs.",
 }
-MOST = 100  # sub-words of each side that an attention map shows: 20 pixels each
+MAX_DRAWN = 100  # sub-words of each side that an attention map shows: 20 pixels each
 LONG = 25  # sub-words, from which on an attention map has labels on both sides
 
 
@@ -206,7 +206,11 @@ def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -
     Returns:
         RGBA, `[height, width, 4]` uint8.
     """
-    weights, source, target = weights[:MOST, :MOST], source[:MOST], target[:MOST]
+    weights, source, target = (
+        weights[:MAX_DRAWN, :MAX_DRAWN],
+        source[:MAX_DRAWN],
+        target[:MAX_DRAWN],
+    )
     figure = Figure(figsize=(1.6 + 0.25 * len(source), 1.2 + 0.25 * len(target)), dpi=80)
     axes = figure.add_subplot()
     axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")

@@ -19,9 +19,9 @@ from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.settings import as_lines, differences
-from dtmt_tf.terminal import OF_A_LOG, bar_columns
+from dtmt_tf.terminal import LOG_INTERVAL_SECONDS, bar_columns
 from dtmt_tf.training.changes import (
-    ENDS,
+    END_SETTINGS,
     check_names,
     moves_scores,
     reasons,
@@ -146,7 +146,7 @@ class Trainer:
         self._take_over(checkpoint, checkpoint.history)
         moved = any(map(moves_scores, changes))
         ended = self.finished()
-        before = replace(self.training, **{name: saved["training"][name] for name in ENDS})
+        before = replace(self.training, **{name: saved["training"][name] for name in END_SETTINGS})
         if ended and finished(before, self.step, self._scored):
             refuse_late(changes, self.checkpoints.folder)
         for row in as_lines(changes):
@@ -245,7 +245,7 @@ class Trainer:
             desc="train",
             unit="step",
             ncols=bar_columns(),
-            mininterval=0.5 if sys.stderr.isatty() else OF_A_LOG,
+            mininterval=0.5 if sys.stderr.isatty() else LOG_INTERVAL_SECONDS,
             bar_format="{desc} {percentage:3.0f}%|{bar}|{n_fmt}/{total_fmt} "
             "{elapsed}<{remaining}{postfix}",
             disable=self.summaries is None,

@@ -33,7 +33,7 @@ from dtmt_tf.translator.constraints import Constraints, Phrase
 Found = list[tuple[tuple[str, float], ...]]  # for each text its translations with their scores
 Search = Callable[[list[str]], Found]
 MOST_GRAPHS = 32  # of searches and samplers that are kept; a trace of each takes seconds
-ROOM = 8  # places that a beam gets at once beside its own, one for each token of terms
+BEAM_STEP = 8  # places that a beam gets at once beside its own, one for each token of terms
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _PHRASES = tf.TensorSpec([None, None, None], tf.int32)
 _ALLOWED = tf.TensorSpec([None], tf.bool)
@@ -108,7 +108,7 @@ class Searches:
             held = _phrases(self._read(texts), constraints)
             for number, own in enumerate(held):
                 tokens = max(sum(map(len, part)) for part in own)
-                together.setdefault(least + ROOM * -(-tokens // ROOM), []).append(number)
+                together.setdefault(least + BEAM_STEP * -(-tokens // BEAM_STEP), []).append(number)
             found: dict[int, tuple[tuple[str, float], ...]] = {}
             for size, numbers in together.items():
                 some = self._held([texts[k] for k in numbers], constraints, count, size)

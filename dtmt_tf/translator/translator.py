@@ -26,7 +26,7 @@ from dtmt_tf.translator.words import Alignment, align_words
 
 logger = logging.getLogger(__name__)
 
-TOGETHER = 16  # batches that a stream reads ahead at most, and sorts by length
+MAX_AHEAD = 16  # batches that a stream reads ahead at most, and sorts by length
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class Translator:
         refuse: Callable[[Any, Refused], Any] | None = None,
     ) -> Iterator[Any]:
         """Yields answers to any number of rows, see `stream` and `stream.paced`."""
-        return paced(rows, answer, self.batch_size, TOGETHER * self.batch_size, ready, refuse)
+        return paced(rows, answer, self.batch_size, MAX_AHEAD * self.batch_size, ready, refuse)
 
     def _translate(self, texts: list[str], nbest: int, align: bool) -> list[Translation]:
         if nbest:

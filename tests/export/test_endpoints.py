@@ -267,7 +267,7 @@ def test_bytes_of_a_prefix_that_are_no_text_are_replaced(endpoints):
 
 
 def test_the_alignment_is_the_models_attention(endpoints, monkeypatch):
-    monkeypatch.setattr("dtmt_tf.export.endpoints.ALIGNED", 200)  # a few lines at a time
+    monkeypatch.setattr("dtmt_tf.export.endpoints.PAIRS_AT_ONCE", 200)  # a few lines at a time
     outputs = endpoints.align(tf.constant([*TEXTS, LONG]))
     translations = strings(endpoints.translate(tf.constant(TEXTS))["translation"])
     assert strings(outputs["translation"])[:5] == translations

@@ -177,7 +177,7 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_it_is_another(corpus, mon
             raise KeyboardInterrupt
         return texts
 
-    monkeypatch.setattr(scoring, "TOGETHER", 2)
+    monkeypatch.setattr(scoring, "BATCHES_SORTED_TOGETHER", 2)
     monkeypatch.setattr(scoring, "best_model", lambda run: (model, [7]))
     answers = SimpleNamespace(model=model, unknown=None)
     monkeypatch.setattr(scoring, "endpoints", lambda run, model: answers)

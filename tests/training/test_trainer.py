@@ -307,7 +307,7 @@ def test_the_first_signal_is_answered_and_the_second_ends_at_once(capfd, monkeyp
         assert stop.requested() and "then all is saved" in capfd.readouterr().err
         for number in (signal.SIGTERM, signal.SIGHUP):  # as where a system goes down
             os.kill(os.getpid(), number)
-        monkeypatch.setattr(stopping, "TOGETHER", 0)
+        monkeypatch.setattr(stopping, "ONE_STOP_SECONDS", 0)
         os.kill(os.getpid(), signal.SIGHUP)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
