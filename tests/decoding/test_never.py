@@ -79,7 +79,7 @@ def test_a_shortlist_has_it_at_another_place_or_not(always):
 
     words = None
     shortlist = Shortlist(np.full([9, 1], EOS), np.array(always), 6)
-    words = shortlist(tf.constant([[5]]), 2).words
+    words = shortlist(tf.constant([[5]]), 2).tokens
     found = make_search(
         lambda ids: (tf.zeros([1, 1]), tf.zeros([1])),
         step,
