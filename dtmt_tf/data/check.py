@@ -49,7 +49,9 @@ class Finding:
     message: str
 
 
-def check_files(splits: Mapping[str, Sequence[tuple[Path, Path]]]) -> list[Finding]:
+def check_files(
+    splits: Mapping[str, Sequence[tuple[Path, Path]]], train: Iterable[bytes] = ()
+) -> list[Finding]:
     """Checks parallel files.
 
     Takes one pass over the bytes of each file. Sentences are compared by 64-bit hashes, eight bytes
@@ -57,6 +59,7 @@ def check_files(splits: Mapping[str, Sequence[tuple[Path, Path]]]) -> list[Findi
 
     Args:
         splits: Pairs of source and target files, by split; that for training is `"train"`.
+        train: Source lines of the training split, where it is not among the files.
 
     Returns:
         The warnings, in the order of the splits.
@@ -68,7 +71,7 @@ def check_files(splits: Mapping[str, Sequence[tuple[Path, Path]]]) -> list[Findi
         split: [(_side_of_file(source), _side_of_file(target)) for source, target in files]
         for split, files in splits.items()
     }
-    return _check(files_of)
+    return _check(files_of, train)
 
 
 def check_pairs(
@@ -88,7 +91,7 @@ def check_pairs(
         ]
         for split, (sources, targets) in splits.items()
     }
-    return _check(files_of, stop_if_fatal)
+    return _check(files_of, stop_if_fatal=stop_if_fatal)
 
 
 def find_overlap(split: str, held_out: Iterable[bytes], train: Iterable[bytes]) -> list[Finding]:
@@ -182,14 +185,15 @@ def _side_of_file(path: Path) -> _Side:
 Files = Sequence[tuple[_Side, _Side]]  # of a split: source and target, one after the other
 
 
-def _check(splits: Mapping[str, Files], stop_if_fatal: bool = True) -> list[Finding]:
+def _check(
+    splits: Mapping[str, Files], train: Iterable[bytes] = (), stop_if_fatal: bool = True
+) -> list[Finding]:
     if not splits:
         raise UserError("There is no data: name the files of at least one split.")
     source_hashes = {split: _check_split(split, files) for split, files in splits.items()}
-    if TRAIN in splits:
-        for split, files in splits.items():
-            if split != TRAIN:
-                _check_overlap(split, files, source_hashes[split], source_hashes[TRAIN])
+    trained = array("q", map(hash, train)) + source_hashes.pop(TRAIN, array("q"))
+    for split, held_out in source_hashes.items():
+        _check_overlap(split, splits[split], held_out, trained)
     findings = [
         finding
         for files in splits.values()

@@ -83,6 +83,9 @@ def load_corpus(data: DataConfig, task: Task, data_dir: Path | None, cache_dir: 
         sources.append(SOURCES[FILES])
     texts = [load(request) for load in sources]
     with_train = [k for k, text in enumerate(texts) if TRAIN in text.sizes]
+    if data.extra_tests:
+        train = texts[with_train[-1]] if with_train else None
+        texts.append(own_files.load_extra_tests(request, train))
     if data.filters and with_train:
         last = with_train[-1]  # the one that is trained on
         splits = (TRAIN, own_files.VALIDATION) if own_files.holds_out(data) else (TRAIN,)

@@ -24,23 +24,53 @@ from dtmt_tf.files import check_name, no_file
 from dtmt_tf.text import is_blank
 
 Files = Sequence[tuple[Path, Path]]  # source and target files, one after the other
+Sides = tuple[tuple[str, ...], tuple[str, ...]]  # names of source files, and of target files
 
 VALIDATION = "validation"
+SPLITS = (TRAIN, VALIDATION, "test")
 
 logger = logging.getLogger(__name__)
 
 
 def load(request: Request) -> PreparedText:
-    """Returns the files that the settings name as a data set.
+    """Returns the files that the settings name as a data set, but for those of extra tests.
 
     Raises:
         UserError: If a file is missing or faulty, or one side has more files than the other.
     """
+    named = named_files(request.data)
+    return _load(request, {split: named[split] for split in SPLITS})
+
+
+def load_extra_tests(request: Request, train: PreparedText | None) -> PreparedText:
+    """Returns the files of `data.extra_tests` as a data set of its own, which another test renews.
+
+    Args:
+        request: Names them.
+        train: Holds the training text, whose sentences tests should not have.
+
+    Raises:
+        UserError: If a file is missing or faulty.
+    """
+    named = {split: of for split, of in named_files(request.data).items() if split not in SPLITS}
+    return _load(request, named, train)
+
+
+def _load(
+    request: Request, named: Mapping[str, Sides], train: PreparedText | None = None
+) -> PreparedText:
+    """Returns named files as a data set.
+
+    Args:
+        request: Says where they lie and where data sets go.
+        named: The names by split.
+        train: Holds the training text, if these do not.
+    """
     known = known_texts(request.cache_dir)
     files: dict[str, list[tuple[Path, Path]]] = {}
     hashes: dict[Path, str] = {}
-    key = []
-    for split, (sources, targets) in named_files(request.data).items():
+    key = ["beside", train.facts.fingerprint] if train else []
+    for split, (sources, targets) in named.items():
         check_sides(split, sources, targets, request.task, request.data.corpus == "files")
         place = request.task, request.data_dir, request.cache_dir, known
         for names in zip(sources, targets, strict=True):
@@ -49,7 +79,7 @@ def load(request: Request) -> PreparedText:
             hashes |= {path: known(path).sha256 for path in (source, target)}
             key += [split, *names, hashes[source], hashes[target]]
             key += ["unmarked"] * (is_marked(source) or is_marked(target))  # once they were kept
-    held_out = request.data.held_out if holds_out(request.data) else 0
+    held_out = request.data.held_out if holds_out(request.data) and TRAIN in files else 0
     key += [f"{held_out} held out"] * bool(held_out)
 
     def check_read(paths: Iterable[Path]) -> None:
@@ -58,7 +88,8 @@ def load(request: Request) -> PreparedText:
                 raise UserError(f"{path} was changed while it was read. Run this again.")
 
     def gather() -> tuple[dict[str, Split], Facts]:
-        return _checked_files(files, known, held_out, check_read)
+        beside = (source.encode() for source, _ in train.stream(TRAIN)) if train else ()
+        return _checked_files(files, known, held_out, check_read, beside)
 
     return prepare(request.datasets, request.languages, key, gather)
 
@@ -74,11 +105,12 @@ def holds_out(data: DataConfig) -> bool:
 
 
 def are_named(data: DataConfig) -> bool:
-    """Whether the settings name any file."""
-    return any(name for sides in named_files(data).values() for side in sides for name in side)
+    """Whether the settings name any file but those of extra tests."""
+    named = named_files(data)
+    return any(name for split in SPLITS for side in named[split] for name in side)
 
 
-def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+def named_files(data: DataConfig) -> dict[str, Sides]:
     """Returns the names of source and target files by split.
 
     An extra test is named by its files, and where two have one name by their folder, too.
@@ -88,7 +120,7 @@ def named_files(data: DataConfig) -> dict[str, tuple[tuple[str, ...], tuple[str,
     """
     files = {
         split: (getattr(data, f"{split}_source"), getattr(data, f"{split}_target"))
-        for split in ("train", "validation", "test")
+        for split in SPLITS
     }
     last = [Path(stem).name for stem in data.extra_tests]
     for stem, name in zip(data.extra_tests, last, strict=True):
@@ -203,10 +235,11 @@ def _checked_files(
     known: KnownTexts,
     held_out: int,
     check_read: Callable[[Iterable[Path]], None],
+    train: Iterable[bytes],
 ) -> tuple[dict[str, Split], Facts]:
     """Returns the pairs of files, and the facts about them."""
-    logger.info("Checking and preparing the corpus")
-    findings = check_files(files)
+    logger.info("Checking and preparing the %s", "corpus" if TRAIN in files else "extra tests")
+    findings = check_files(files, train)
     sizes = {split: sum(known(source).num_lines for source, _ in files[split]) for split in files}
     splits = {
         split: Split(sizes[split], functools.partial(_pairs, pairs, check_read))

@@ -58,8 +58,8 @@ def test_several_files_follow_each_other_in_the_order_given(load):
 def test_a_file_that_changes_while_it_is_read_is_told_and_nothing_is_kept(load, monkeypatch, text):
     checked = own_files.check_files
 
-    def check_and_change(files):
-        found = checked(files)
+    def check_and_change(*files):
+        found = checked(*files)
         (load.folder / "b.en").write_text(text)
         return found
 
@@ -85,11 +85,11 @@ def test_packed_and_plain_files_make_one_data_set(load):
         path.unlink()
     packed = load()
     assert lines(packed) == lines(plain) and packed.fingerprint == plain.fingerprint
-    assert len(prepared(load)) == 1
+    assert len(prepared(load)) == 2  # training and validation; extra tests
 
 
 def test_tfds_loads_what_a_task_has_prepared(load):
-    load()
+    load("data.extra_tests=")
     (folder,) = prepared(load)
     data = tfds.load(
         f"parallel_text/{folder.name}", split="train", data_dir=load.folder / "cache" / "datasets"
@@ -117,8 +117,27 @@ def test_a_changed_file_makes_another_data_set(load):
         part = "train" if name == "a.de" else "validation" if name == "c.en" else "news"
         assert text.split("\n")[0] in sum(changed.lines(part), [])
         (load.folder / name).write_text(FILES[name], encoding="utf-8")
-    assert len(prepared(load)) == 4
-    assert lines(load()) == lines(before) and len(prepared(load)) == 4
+    # with the first, one for each but the last: extra tests are compared with what is trained on
+    assert len(prepared(load)) == 6
+    assert lines(load()) == lines(before) and len(prepared(load)) == 6
+
+
+def test_another_extra_test_prepares_itself_alone(load, monkeypatch):
+    load()
+    for side, text in (("en", "one\n"), ("de", "eins\n")):
+        (load.folder / f"tests/more.{side}").write_text(text)
+    written, write = [], parallel_text._write
+    monkeypatch.setattr(
+        parallel_text,
+        "_write",
+        lambda builder: written.append([*builder.builder_config.pairs]) or write(builder),
+    )
+    corpus = load("data.extra_tests=tests/news,tests/more")
+    assert corpus.lines("more") == (["one"], ["eins"]) and corpus.sizes["train"] == 5
+    assert [len(names) for names in written] == [2]
+    assert [finding.message for finding in corpus.findings] == [
+        "more source is also in the training set, over half of the file: scores say little"
+    ]
 
 
 def test_findings_are_kept(load):

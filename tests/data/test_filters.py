@@ -219,6 +219,6 @@ def test_verdicts_are_kept_and_damaged_ones_are_made_anew(load, caplog, tmp_path
 
 def test_a_text_of_which_nothing_is_left_is_refused(load, monkeypatch):
     monkeypatch.setattr(filters, "SHORT", 0)
-    monkeypatch.setattr(filters, "LEAST_SHARE", 2.0)
+    monkeypatch.setattr(filters, "MIN_SCRIPT_SHARE", 2.0)
     with pytest.raises(UserError, match=r"drops all 8 training pairs \(\d.* script"):
         load("script")
