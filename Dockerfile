@@ -33,3 +33,5 @@ CMD ["--help"]
 FROM nginx:stable-alpine AS page
 
 COPY pipelines/serving/page /usr/share/nginx/html
+# nginx reads them as another user, whatever the clone's modes
+RUN chmod -R a+rX /usr/share/nginx/html

@@ -11,9 +11,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # processes of `make test`, each of which takes about 2 GB
 JOBS ?= 2
 # of `make release`
-TASK ?= multi30k_ende
-NAME ?= dtmt_tied
-TERMS ?= LICENSE
+TASK = multi30k_ende
+NAME = dtmt_tied
+TERMS = LICENSE
 
 .PHONY: demo test quality release load setup setup-dev format lint types check locks check-locks
 
@@ -31,7 +31,7 @@ demo: setup ## Train the embedded default, score it, export it, translate with i
 test: setup-dev ## Lint, types and all tests.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 15
 
 check: test
@@ -70,7 +70,7 @@ lint: setup-dev
 	$(BIN)/ruff check .
 
 types: setup-dev
-	$(BIN)/mypy
+	$(BIN)/python -m mypy
 
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make locks" $(UV) pip compile --quiet --universal --generate-hashes $(UPGRADE)
 locks: ## Pin what requirements*.txt allow, with hashes, for each Python; pins that still fit stay, but for UPGRADE=--upgrade.

@@ -321,7 +321,7 @@ def test_standard_streams_and_names_of_files_do_no_harm(shop, server, command, c
     command = command.replace("W/", f"{shop}/").replace("S/", f"{server[0]}/")
     before = state(shop)
     done = subprocess.run(
-        ["bash", "-c", command.replace("python ", f"{sys.executable} ")],
+        ["bash", "-c", command.replace("python ", f"{shlex.quote(sys.executable)} ")],
         cwd=ROOT,
         capture_output=True,
         timeout=1800,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dtmt_tf.evaluation import score_hypotheses
 from dtmt_tf.evaluation.run_report import (
-    LEAST,
+    MIN_SENTENCES,
     RunFacts,
     SplitFacts,
     curve,
@@ -103,7 +103,7 @@ def test_lines_are_binned_by_words_and_no_bin_is_small():
     bins = length_bins(lines)
     assert [name for name, _ in bins] == ["0–4", "5–44"]
     assert sorted(row for _, rows in bins for row in rows) == list(range(len(lines)))
-    assert all(len(rows) >= LEAST for _, rows in bins)
+    assert all(len(rows) >= MIN_SENTENCES for _, rows in bins)
     assert length_bins(["a"]) == [("0–4", [0])]
 
 

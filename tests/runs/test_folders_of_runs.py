@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -243,7 +244,7 @@ def test_a_folder_that_another_process_has_is_refused(run):
     child = os.fork()
     if not child:
         with claimed(run.folder):
-            os.kill(os.getpid(), 19)  # stops until it is killed
+            os.kill(os.getpid(), signal.SIGSTOP)  # until it is killed
         os._exit(0)
     try:
         os.waitpid(child, os.WUNTRACED)

@@ -70,12 +70,13 @@ function showHeatMap(alignment) {
     const label = element("span", joined ? "joined" : "", textOf(alignment[side], k) || "␣");
     const cell = element("th", isEnd(alignment[side], k) ? "end" : "", label);
     label.dir = "auto";
+    label.lang = $(`${side}-words`).lang;
     cell.scope = scope;
     return cell;
   };
   const weightCell = (weight) => {
     const percent = Math.round(100 * weight);
-    const cell = element("td", weight > strongest / 2 ? "strong" : "", percent < 5 ? "" : percent);
+    const cell = element("td", "", percent < 5 ? "" : percent);
     cell.dataset.weight = weight;
     cell.style.setProperty("--weight", weight / strongest);
     return cell;

@@ -206,8 +206,11 @@ function complain(error) {
   const trouble =
     error instanceof Trouble ? error : new Trouble(`This page failed: ${error}`, "Reload it.");
   say("");
-  $("trouble-what").textContent = trouble.message;
-  $("trouble-next").textContent = trouble.next;
+  for (const [id, text] of [
+    ["trouble-what", trouble.message],
+    ["trouble-next", trouble.next],
+  ])
+    if ($(id).textContent !== text) $(id).textContent = text; // else it is read out at each try
   $("trouble").hidden = false;
   card = null; // the server may come back with another model
   for (const id of ["hypotheses", "alignment"]) $(id).ariaBusy = "false";
@@ -227,7 +230,7 @@ function showCard(info) {
   $("source-language").textContent = source ? languageName(source) : "Text";
   $("target-language").textContent = target ? languageName(target) : "Translation";
   for (const id of ["source", "source-words"]) $(id).lang = source ?? "";
-  for (const id of ["translation", "target-words"]) $(id).lang = target ?? "";
+  for (const id of ["translation", "target-words", "candidates"]) $(id).lang = target ?? "";
   const facts = [];
   const breakable = (text) => text.split(/(?<=\|)/).flatMap((part) => [part, element("wbr")]);
   const add = (name, ...values) =>
@@ -262,6 +265,7 @@ function showSentences(sentences) {
     const { translation = "…", refusal } = known.get(sentence) ?? {};
     const text = refusal ? `${refusal.message} ${refusal.next}` : translation;
     lines[k].classList.toggle("refused", Boolean(refusal));
+    lines[k].lang = refusal ? "en" : $("translation").lang;
     if (lines[k].textContent !== text) lines[k].textContent = text; // the rest is not read out anew
     markUnsure(lines[k], known.get(sentence)?.translate_nbest);
     lines[k].classList.toggle("shown", k === shown && sentences.length > 1);
@@ -317,7 +321,7 @@ function showHypotheses(hypotheses) {
     number.value = score;
     return element("li", "", words, number);
   });
-  $("hypotheses").querySelector("ol").replaceChildren(...items);
+  $("candidates").replaceChildren(...items);
   const line = $("translation").children[shown];
   if (line) markUnsure(line, hypotheses);
   showHint();
