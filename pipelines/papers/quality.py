@@ -90,7 +90,7 @@ def published_bleu(found: Iterable[Record], experiment: Experiment, batches: int
         record["seed"]: record["scores"][record["part"]]["bleu"]
         for record in found
         if (record["settings_hash"], record["batches_an_update"], record["members"]) == wanted
-        and not record.get("init_from")
+        and not records.began_with_others(record)
     }
     return list(by_seed.values())
 

@@ -116,12 +116,8 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     validations = trained[0].history if validated and not run.members else []
     validations = [each for each in validations if "bleu" in each]
     left_out = {
-        "checkpoint_steps",
-        "training",
-        "parameters",
-        "decoding",
-        "evaluation",
-        "translations_sha256",
+        *("checkpoint_steps", "training", "parameters"),
+        *("decoding", "evaluation", "translations_sha256"),
     }
     return {
         "name": run.folder.resolve().name,
@@ -148,6 +144,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         "versions": settled["versions"],
         "beam_size": experiment.decoding.beam_size,
         "length_penalty": experiment.decoding.length_penalty,
+        "lookahead": experiment.decoding.lookahead,
         "averaged_updates": scores[parts[0]]["checkpoint_steps"],
         "part": parts[0],
         "scores": {
@@ -285,6 +282,11 @@ def trained_from(record: Record) -> tuple[int, str]:
     products; what began with them is compared with what began with the same.
     """
     return record["seed"], record.get("begins_with", "")
+
+
+def began_with_others(record: Record) -> bool:
+    """Whether a training began with the weights of another run."""
+    return bool(record.get("init_from") or record.get("series", {}).get("begin_with"))
 
 
 def weights_hash(folder: Path) -> str:

@@ -135,6 +135,9 @@ def test_records_of_other_settings_tasks_and_architectures_do_not_count():
     found.append(record(wanted, 90.0) | {"members": ["a", "b"]})
     found.append(record(wanted, 90.0) | {"batches_an_update": 2})
     found.append(record(wanted, 90.0) | {"init_from": "custom/a"})
+    on_a_base = record(wanted, 90.0)  # as older records tell it
+    on_a_base["series"] = {**on_a_base.get("series", {}), "begin_with": "base"}
+    found.append(on_a_base)
     assert quality.published_bleu(found, wanted, 1) == [40.0]
     assert quality.published_bleu([*found, record(wanted, 38.0)], wanted, 1) == [40.0, 38.0]
     assert quality.published_bleu([*found, found[0]], wanted, 1) == [40.0]  # of the same seed
