@@ -19,6 +19,8 @@ def main() -> NoReturn:
     if COMPLETING in os.environ:
         complete()
     name, *arguments = sys.argv[1:] or [""]
+    if name == "help" and arguments:
+        name, arguments = arguments[0], ["--help"]
     if name in ("", "-h", "--help", "help"):
         tell(overview(), 0 if name else 2)
     if name not in COMMANDS:

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import bar_columns, bar_interval
 
 FAILURES = (OSError, http.client.HTTPException, ValueError)  # what fetching can end in
 
@@ -37,7 +37,12 @@ def fetch(url: str, path: Path) -> str:
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
         total = _size(response)
         with tqdm(
-            total=total, desc=path.stem, unit="B", unit_scale=True, ncols=bar_columns()
+            total=total,
+            desc=path.stem,
+            unit="B",
+            unit_scale=True,
+            ncols=bar_columns(),
+            mininterval=bar_interval(),
         ) as progress:
             while block := response.read(_BLOCK_BYTES):
                 out.write(block)

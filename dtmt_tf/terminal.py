@@ -30,12 +30,16 @@ def bar_columns() -> int:
     return min(MAX_COLUMNS, wide or MAX_COLUMNS) - 1
 
 
+def bar_interval() -> float:
+    """Returns the seconds between two states of a progress bar: a log gets few."""
+    return 0.2 if sys.stderr.isatty() else LOG_INTERVAL_SECONDS
+
+
 def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
     """Returns a bar that counts lines, `done` of them already; none is shown if it says nothing.
 
     A log gets few lines of it, and of what is soon done none.
     """
-    terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
         initial=done,
@@ -44,8 +48,8 @@ def line_bar(total: int | None, text: str, done: int = 0) -> tqdm:
         disable=not text,
         leave=False,
         ncols=bar_columns(),
-        delay=0 if terminal else LOG_INTERVAL_SECONDS,
-        mininterval=0.2 if terminal else LOG_INTERVAL_SECONDS,
+        delay=0 if sys.stderr.isatty() else LOG_INTERVAL_SECONDS,
+        mininterval=bar_interval(),
     )
 
 

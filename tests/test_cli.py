@@ -37,6 +37,13 @@ def test_help_names_every_command_on_a_line_of_its_own(dtmt, arguments):
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_help_takes_a_command_too(dtmt):
+    code, text, _ = dtmt("help", "runs")
+    assert code == 0 and text.startswith("usage: dtmt runs")
+    code, _, errors = dtmt("help", "trian")
+    assert code == 2 and "Did you mean 'train'?" in errors
+
+
 def test_without_a_command_there_is_help_and_an_error(dtmt):
     code, text, errors = dtmt()
     assert (code, text) == (2, "")

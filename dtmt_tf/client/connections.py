@@ -9,8 +9,6 @@ from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any, Protocol
 from urllib.parse import quote
 
-import numpy as np
-
 from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.quiet import quiet_stderr
 
@@ -103,7 +101,7 @@ class GrpcConnection:
         if address.startswith(_URLS):
             raise UserError(f"--grpc takes host:port; a URL goes to --rest. Received: {address}.")
         port = address.rpartition(":")[2]
-        is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= MOST_PORT
+        is_port = port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= MOST_PORT
         if not (is_port or address.startswith("unix:")):
             raise UserError(
                 f"--grpc takes host:port, such as localhost:8500, with a port from 1 to "
@@ -146,6 +144,8 @@ class GrpcConnection:
 
     def translate(self, lines: list[str]) -> list[str]:
         """Returns a translation for each line, see `Connection`."""
+        import numpy as np
+
         # of a list TensorFlow would make an array first that gives each line the longest's room
         text = np.array([line.encode() for line in lines], object)
         self._request.inputs["text"].CopyFrom(self._tf.make_tensor_proto(text))

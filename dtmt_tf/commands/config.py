@@ -55,6 +55,7 @@ def _parser() -> Parser:
         help="with diff: two runs, their folders or names, or files that --config reads",
     )
     options.add_output_dir(parser)
+    parser.intermixed = True
     return parser
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dtmt_tf import startup
 from dtmt_tf.caller import as_called
+from dtmt_tf.commands import lines
 from dtmt_tf.commands.parser import Parser
 
 
@@ -20,6 +21,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
     from dtmt_tf.pretrained import CATALOGUE, VARIABLE
     from dtmt_tf.translator.places import MODEL, latest_version
 
+    lines.check_place("-o", args.output / CATALOGUE)
     version = args.folder if (args.folder / MODEL).exists() else latest_version(args.folder)
     archive = pack(version, args.name, args.license, args.output)
     catalogue = args.output / CATALOGUE

@@ -109,9 +109,13 @@ class Parser(argparse.ArgumentParser):
         command: How the command is called: `dtmt train`, or a script.
         description: What it does: paragraphs, a line each.
         examples: Command lines.
+
+    Attributes:
+        intermixed: Whether options may stand between words, where one word is followed by many.
     """
 
     def __init__(self, command: str, description: str, *examples: str) -> None:
+        self.intermixed = False
         title = EXAMPLES[len(examples) > 1]
         super().__init__(
             prog=as_called(command),
@@ -130,7 +134,8 @@ class Parser(argparse.ArgumentParser):
 
             safe_actions.update((Given, Once))  # what it takes while it looks for an answer
             argcomplete.autocomplete(self)
-        parsed = super().parse_args(args, namespace)
+        parse = super().parse_intermixed_args if self.intermixed else super().parse_args
+        parsed = parse(args, namespace)
         for name, value in vars(parsed).items():  # paths may be any bytes, texts may not
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and not _is_utf8(text):

@@ -24,6 +24,10 @@ SIDES = "source", "target"
 def command(arguments: Sequence[str] | None = None) -> int:
     """Loads, checks, trains sub-words, cuts the training part up, prints statistics."""
     args = _parser().parse_args(arguments)
+    if args.text and args.beam_options:
+        raise UserError("--beam-options writes records, --text does not. Leave one of them out.")
+    if args.text:
+        lines.check_place("--text", args.text / "train.source")
     args.restart = args.text is not None  # the text is that of a new run
     is_own = own_text.is_named(args)
     startup.start_tensorflow()

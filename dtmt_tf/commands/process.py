@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dtmt_tf import caller
 from dtmt_tf.errors import UserError
@@ -18,6 +18,7 @@ NO_MEMORY = (
     "Memory does not suffice. Lower data.max_tokens_per_batch in training, "
     "--batch-size or decoding.batch_size elsewhere."
 )
+LOOP = "Symlink loop"  # how pathlib tells of links that lead to themselves, before Python 3.13
 OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its graph it failed
 
 
@@ -28,16 +29,22 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     for name in ("sacrebleu", "matplotlib"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    code: Any
     try:
         _prepare_streams()
-        code = command() or 0
+        try:
+            code = command() or 0
+        except SystemExit as end:  # argparse's, after help or a mistake
+            code = end.code
         sys.stdout.flush()
     except UserError as error:
+        _flush_or_discard()
         code = _failed(caller.as_called(str(error)))
     except BrokenPipeError:  # the reader of our output left
         _flush_or_discard()
         code = 141
     except KeyboardInterrupt:
+        _flush_or_discard()
         print("Stopped.", file=sys.stderr)
         code = 130
     except MemoryError:
@@ -48,6 +55,8 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         if system_error(error) is None and not isinstance(error, OSError):
             if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's, as on a GPU
                 sys.exit(_failed(NO_MEMORY))
+            if str(error).startswith(LOOP):
+                sys.exit(_failed(f"{error}. Name another place."))
             raise
         _flush_or_discard()
         code = _failed(OF_TENSORFLOW.sub("", str(error).partition("\n")[0]))

@@ -59,6 +59,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
     replicas = startup.replicas(args.devices, multiworker)
+    if args.dry_run and args.plan is not None:
+        raise UserError("--plan tells what --dry-run does, too. Leave one of them out.")
     if args.dry_run:
         from dtmt_tf.planning.dry_run import described
 
@@ -225,7 +227,7 @@ def _train(
                 finish(run, start)
         except BaseException:
             if args.restart and run.checkpoints.steps():
-                _tell("The run has checkpoints, which --restart would remove. To go on with them:")
+                _tell_of_former(run)
             raise
         if outcome.exit_code:
             why = "The time is over" if outcome.exit_code == OUT_OF_TIME else "Stopped"
@@ -247,6 +249,16 @@ def _train(
 def _tell(what: str) -> None:
     """Says how to go on with a run."""
     print(f"{what}\n  {caller.again(without='--restart')}", file=sys.stderr)
+
+
+def _tell_of_former(run: Run) -> None:
+    """Says how to go on with a run that `--restart` did not come to replace."""
+    from dtmt_tf.experiment import to_dict
+
+    if run.former_settings().get("settings") == to_dict(run.experiment):
+        _tell("The run has checkpoints, which --restart would remove. To go on with them:")
+    else:
+        logger.warning("The run is as it was before; the command that began it goes on with it.")
 
 
 def finish(run: Run, start: float) -> None:

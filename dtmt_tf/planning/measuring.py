@@ -15,7 +15,7 @@ from dtmt_tf.experiment import Experiment
 from dtmt_tf.planning import flops, processes, random_ids
 from dtmt_tf.planning.dry_run import LENGTH, batches_an_update, described
 from dtmt_tf.planning.rough import in_unit, product_rate, rough, tokens_of
-from dtmt_tf.terminal import bar_columns
+from dtmt_tf.terminal import bar_columns, bar_interval
 
 UPDATES = 3  # measured of each length; the first makes the graph, too
 LONG = 20.0  # seconds of an update after which a third is not waited for
@@ -101,7 +101,9 @@ def measure(experiment: Experiment, pieces: int) -> Measurement | None:
     model: Any = step.model
     found = []
     lengths = sorted({data.max_length, min(LENGTH, data.max_length)}, reverse=True)
-    with tqdm(total=UPDATES * len(lengths), unit="update", leave=False, ncols=bar_columns()) as bar:
+    bar = tqdm(total=UPDATES * len(lengths), unit="update", leave=False, ncols=bar_columns(),
+               mininterval=bar_interval())  # fmt: skip
+    with bar:
         for length in lengths:
             sentences = data.batch_size(length)
             bar.set_description(f"measure {sentences:,} x {length}")

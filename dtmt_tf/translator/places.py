@@ -49,7 +49,8 @@ def latest_version(folder: Path) -> Path:
         )
         refused = sorted(folder.glob(f"{REFUSED}*"), key=lambda path: (len(path.name), path.name))
         if refused:
-            how = f"{refused[-1].name} there was refused; dtmt export --force publishes it. {how}"
+            again = f"dtmt export {shlex.quote(str(folder))} --force"
+            how = f"{refused[-1].name} there was refused; {again} publishes it all the same."
         near = listed(str(folder), map(str, models_near(folder)))
         raise UserError(f"{folder} holds no exported model. {how}{near}")
     return versions[-1]

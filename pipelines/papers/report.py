@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     folders = parser.add_argument_group("where")
     options.add_folders(folders)
     add_files(folders)
+    parser.intermixed = True
     return parser
 
 

@@ -33,7 +33,7 @@ from dtmt_tf.runs import Run, session
 from dtmt_tf.tasks import TASKS
 from tests.end_to_end.conftest import ROOT
 
-WORDS = {"{long}": "x" * 101, "{surrogate}": "\udcff", "{bell}": "\a"}
+WORDS = {"{long}": "x" * 101, "{digits}": "1" * 5000, "{surrogate}": "\udcff", "{bell}": "\a"}
 TEXTS = {
     "ok.en": b"one\ntwo\nthree\n",
     "ok.de": b"eins\nzwei\ndrei\n",
@@ -153,6 +153,7 @@ def shop(tmp_path_factory):
     (folder / "link.en").symlink_to("ok.en")
     (folder / "link.tsv").symlink_to("sets.tsv")
     (folder / "hard.en").hardlink_to(folder / "ok.en")
+    (folder / "loop").symlink_to("loop")
     (folder / "device").symlink_to("/dev/null")
     text = {"text": tf.string}
     model(folder / "model_upper", upper, **text)
