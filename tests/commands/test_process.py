@@ -1,6 +1,8 @@
 """How commands end."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,30 @@ def test_what_is_not_utf_8_is_named_by_the_argument_that_brought_it(monkeypatch,
         with pytest.raises(SystemExit):
             process.main(fail)
         assert capsys.readouterr().err == f"error: {told} is not UTF-8. Rename it.\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("raise SystemExit(0)", 2),  # as argparse ends after help
+        ("raise KeyboardInterrupt", 130),
+        ("from dtmt_tf.errors import UserError; raise UserError('no')", 2),
+    ],
+)
+def test_what_was_printed_before_the_end_and_finds_no_room_changes_no_code(program, code):
+    program = (
+        "from dtmt_tf.commands import process\n"
+        f"def command():\n print('pending')\n {program}\n"
+        "process.main(command)\n"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=1800,
+            cwd=Path(__file__).parents[2],
+        )
+    assert done.returncode == code, done.stderr
+    assert "Exception ignored" not in done.stderr and "Traceback" not in done.stderr
