@@ -1,6 +1,7 @@
 """How commands end."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,7 @@ def test_what_was_printed_before_the_end_and_finds_no_room_changes_no_code(progr
             text=True,
             timeout=1800,
             cwd=Path(__file__).parents[2],
+            env={name: v for name, v in os.environ.items() if name != "PYTHONUNBUFFERED"},
         )
     assert done.returncode == code, done.stderr
     assert "Exception ignored" not in done.stderr and "Traceback" not in done.stderr
