@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dtmt_tf import startup
-from dtmt_tf.commands import options
+from dtmt_tf.commands import lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from pipelines.benchmark import growth, products, speed, timing, translations, updates
@@ -117,6 +117,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         UserError: If options do not go together.
     """
     args = _parser().parse_args(arguments)
+    lines.check_outputs((), {"--json": args.json})
     preset = PRESETS[args.preset]
     if args.model and (args.run or args.table):
         raise UserError("--model goes neither with --run, which has a model, nor with --table.")

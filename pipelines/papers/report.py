@@ -126,6 +126,8 @@ def rewrite(path: Path, folder: Path) -> None:
 
 
 def _check_places(path: Path, folder: Path, page: str = "") -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--records should name a folder. Received: {folder}.")
     own = (REPORT, *(ROOT / paper.page for paper in PAPERS.values()))
     if path.resolve() in own and folder.resolve() != records.RECORDS:
         raise UserError(

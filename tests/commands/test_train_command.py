@@ -8,7 +8,9 @@ from dtmt_tf import runs
 from dtmt_tf.commands import train
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
+from dtmt_tf.experiment import resolve, to_dict
 from dtmt_tf.models import MODELS
+from dtmt_tf.tasks import TASKS
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,15 @@ def test_what_became_of_a_run_is_written_though_its_export_is_refused(capsys, mo
     with pytest.raises(UserError, match="Not published"):
         train.finish(run, 0.0)
     assert capsys.readouterr().out == "\nWhat became of it: report.html\n"
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_restart_that_did_not_begin_names_a_command_that_works(capsys, caplog, same):
+    """Its own, with the settings of now, would go on with the run only if that has these."""
+    task = TASKS["cldr_ende"]
+    experiment, _ = resolve(task, task.model, MODELS[task.model])
+    before = to_dict(experiment if same else resolve(task, "dtmt1", MODELS["dtmt1"])[0])
+    run = SimpleNamespace(experiment=experiment, former_settings=lambda: {"settings": before})
+    train._tell_of_former(run)
+    assert ("To go on with them:" in capsys.readouterr().err) == same
+    assert ("the command that began it goes on with it" in caplog.text) != same
