@@ -134,13 +134,22 @@ class Parser(argparse.ArgumentParser):
 
             safe_actions.update((Given, Once))  # what it takes while it looks for an answer
             argcomplete.autocomplete(self)
-        parse = super().parse_intermixed_args if self.intermixed else super().parse_args
-        parsed = parse(args, namespace)
+        parsed = super().parse_args(args, namespace)
         for name, value in vars(parsed).items():  # paths may be any bytes, texts may not
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and not _is_utf8(text):
                     self.error(f"--{name.replace('_', '-')}: {text!r} is not UTF-8.")
         return parsed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parses arguments; returns also those that it does not know."""
+        if not self.intermixed:
+            return super().parse_known_args(args, namespace)
+        self.intermixed = False  # what follows may come back here
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = True
 
     def _get_values(self, action: argparse.Action, arg_strings: Any) -> Any:
         """Refuses what a path would make another folder of: an empty word, and ~ as it stands."""
