@@ -106,7 +106,7 @@ AT_0 = {
 AT_1 = "depth 1, offset -1", ("depth1-offset1", "depth1-offset1-2")
 AT_3 = {
     4: ("depth 4, offset -3", ("depth4-offset3", "depth4-offset3-2", "depth4-offset3-3")),
-    6: ("depth 6, offset -3", ("depth6-offset3",)),
+    6: ("depth 6, offset -3", ("depth6-offset3", "depth6-offset3-2")),
     8: ("depth 8, offset -3", ("depth8-offset3",)),
 }
 SCALED = "depth 4, scale 0.1", ("depth4-scale",)
