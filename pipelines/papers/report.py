@@ -119,15 +119,17 @@ def rewrite(path: Path, folder: Path) -> None:
         paper = _paper_of(path)
         documents = {path: sections(found, paper) if paper else summary(found)}
     for document, parts in documents.items():
-        if not document.exists():
-            raise UserError(f"{document} was not found. Its tables stand between <!-- dtmt table 3 "
-                            "--> and <!-- end -->; DTMT.md is an example.")  # fmt: skip
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
 
 
 def _check_places(path: Path, folder: Path, page: str = "") -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--records should name a folder. Received: {folder}.")
+    if not path.exists():
+        raise UserError(
+            f"{path} was not found. Its tables stand between <!-- dtmt table 3 --> and "
+            "<!-- end -->; DTMT.md is an example."
+        )
     own = (REPORT, *(ROOT / paper.page for paper in PAPERS.values()))
     if path.resolve() in own and folder.resolve() != records.RECORDS:
         raise UserError(
