@@ -114,7 +114,7 @@ class Recipe:
             )
             for split in self._splits
         )
-        return Stage("the text, as files", words, self.references[1], (), reads, needed)
+        return Stage("the text, as files", words, self.references[1], reads=reads, needed=needed)
 
     def training(
         self,
