@@ -13,7 +13,16 @@ from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 from pipelines.benchmark import speed
-from pipelines.papers import PAPERS, figures, pictures, probes, records, recurrence, tables
+from pipelines.papers import (
+    PAPERS,
+    figures,
+    pictures,
+    probes,
+    records,
+    recurrence,
+    tables,
+    transitions,
+)
 from pipelines.papers.paper import Paper
 from pipelines.papers.records import Record
 
@@ -213,6 +222,6 @@ def others(
     return {
         **pages,
         ROOT / "README.md": {"headline": tables.headline_table(found)},
-        ROOT / "EXPERIMENTS.md": {"transitions": tables.runs_compared(found)},
+        ROOT / "EXPERIMENTS.md": transitions.tables_of(found),
         ROOT / "SPEED.md": {"speed": speed.section(speeds) or tables.NOTHING},
     }

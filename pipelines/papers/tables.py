@@ -17,7 +17,7 @@ from pipelines.papers import records
 from pipelines.papers.jobs import PRECISION
 from pipelines.papers.paper import Paper, Table
 from pipelines.papers.records import Record
-from pipelines.papers.shown import COMPARED, HEADLINE
+from pipelines.papers.shown import HEADLINE
 
 NOTHING = "Not run yet."
 SIGNIFICANT = 0.05
@@ -40,7 +40,7 @@ def headline_table(found: Sequence[Record]) -> str:
             minutes = _range((run["seconds_in_updates"] / 60 for run in runs), "{:,.0f}")
             lines.append((
                 entry.corpus, entry.model, f"{runs[0]['parameters'] / 1e6:.1f} M",
-                f"{minutes} min, {entry.cores}", _bleu(runs, runs[0]["part"]), f"{chrf:.2f}",
+                f"{minutes} min, {entry.cores}", mean_bleu(runs, runs[0]["part"]), f"{chrf:.2f}",
             ))  # fmt: skip
     head = ("text", "model", "parameters", "training on a CPU", "test BLEU", "chrF2")
     return markdown(head, lines) or NOTHING
@@ -77,7 +77,7 @@ def runs_table(found: Sequence[Record]) -> str:
             _range((run["seconds_in_updates"] / 60 for run in runs), "{:.1f}"),
             _range((run["target_words_per_second"] for run in runs), "{:,.0f}"),
             _each([run["machine"] for run in runs], "{threads}"),
-            *(_bleu(list(by_seed.values()), split, each=True) for split in splits),
+            *(mean_bleu(list(by_seed.values()), split, each=True) for split in splits),
         ))  # fmt: skip
     return markdown(head, lines) or NOTHING
 
@@ -96,9 +96,9 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
             *(f"{split} BLEU" for split in splits), *theirs, *entropies)  # fmt: skip
     lines = [
         (label, f"{runs[0]['parameters']:,}", _each(runs, "{updates:,}"), len(runs),
-         _each(runs, "{target_words_per_second:,.0f}"), *(_bleu(runs, split) for split in splits),
-         *(_printed(paper),)[:prints],
-         *(_least(runs), _printed(_entropy(table, runs)))[: len(entropies)])
+         _each(runs, "{target_words_per_second:,.0f}"),
+         *(mean_bleu(runs, split) for split in splits), *(_printed(paper),)[:prints],
+         *(least_entropy(runs), _printed(_entropy(table, runs)))[: len(entropies)])
         for label, paper, runs in labelled(table, group)
     ]  # fmt: skip
     if table.lists_all:
@@ -122,10 +122,11 @@ def _precisions(table: Table, group: Sequence[Record]) -> str:
             kind = record["changed_settings"].get(PRECISION)
             if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
                 kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
-    return " ".join(_in_products(kinds))
+    return " ".join(in_products(kinds))
 
 
-def _in_products(kinds: Mapping[str, Iterable[str]]) -> list[str]:
+def in_products(kinds: Mapping[str, Iterable[str]]) -> list[str]:
+    """Returns a sentence for each kind of products that names what was trained in them."""
     return [f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items()]
 
 
@@ -138,7 +139,7 @@ def _entropy(table: Table, runs: Sequence[Record]) -> float | None:
     return table.cross_entropy.get(runs[0]["row"])
 
 
-def _least(runs: Sequence[Record]) -> str:
+def least_entropy(runs: Sequence[Record]) -> str:
     """Returns the least cross entropy of validation, the mean over seeds, if all have it."""
     least = [min(run["cross_entropy"].values()) for run in runs if run.get("cross_entropy")]
     return f"{statistics.fmean(least):.3f}" if len(least) == len(runs) else ""
@@ -148,7 +149,7 @@ def _comparisons(table: Table, by_row: Mapping[str, Sequence[Record]]) -> str:
     """Returns the table of differences, and whether they confirm the paper's."""
     parts = {by_row[row][0]["part"] for pair in table.pairs for row in pair if row in by_row}
     lines = _differences(table, by_row)
-    return markdown(_compared(parts), lines) if lines else ""
+    return markdown(comparison_head(parts), lines) if lines else ""
 
 
 def _differences(table: Table, by_row: Mapping[str, Sequence[Record]]) -> list[tuple[str, ...]]:
@@ -158,7 +159,7 @@ def _differences(table: Table, by_row: Mapping[str, Sequence[Record]]) -> list[t
         (label, before), (other, after) = (table.rows[row] for row in pair)
         paper = None if before is None or after is None else after - before
         runs, others = (by_row.get(row, []) for row in pair)
-        if line := _comparison(runs, others, paper):
+        if line := comparison(runs, others, paper):
             lines.append((label, other, *line))
     return lines
 
@@ -180,36 +181,13 @@ def verdicts_table(found: Sequence[Record], papers: Iterable[Paper]) -> str:
     return markdown(("paper", "table", *VERDICTS), lines) or NOTHING
 
 
-def runs_compared(found: Sequence[Record]) -> str:
-    """Returns the table of differences between runs that are not of one table of a paper."""
-    first = sorted(found, key=lambda run: "begins_with" not in run)  # of one name the last counts
-    runs = {(run["task"], run["name"]): run for run in first}
-    lines, parts, used = [], set(), list[Record]()
-    for pair in COMPARED:
-        baseline, system = (
-            [runs[pair.task, name] for name in names if (pair.task, name) in runs]
-            for names in (pair.baseline[1], pair.system[1])
-        )
-        if line := _comparison(baseline, system, pair.paper):
-            lines.append((pair.baseline[0], pair.system[0], *line))
-            parts.add(baseline[0]["part"])
-            used += [*baseline, *system]
-    if not lines:
-        return NOTHING
-    kinds: dict[str, dict[str, None]] = {}
-    for run in used:
-        if kind := run["changed_settings"].get(PRECISION):
-            kinds.setdefault(kind, {})[f"`{run['name']}`"] = None
-    return "\n\n".join([markdown(_compared(parts), lines), *_in_products(kinds)])
-
-
-def _compared(parts: Iterable[str]) -> tuple[str, ...]:
+def comparison_head(parts: Iterable[str]) -> tuple[str, ...]:
     """Returns the head of a table of comparisons."""
     scored = f"{', '.join(sorted(parts))} BLEU, by seed"
     return "baseline", "system", scored, "mean", "p", "paper", "the paper is"
 
 
-def _comparison(
+def comparison(
     baseline: Sequence[Record], system: Sequence[Record], paper: float | None
 ) -> tuple[str, ...]:
     """Returns changes, mean, p, the paper's change and the verdict; () without a common seed.
@@ -349,7 +327,7 @@ def _splits(used: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(split for record in used for split in record["scores"]))
 
 
-def _bleu(runs: Sequence[Record], split: str, each: bool = False) -> str:
+def mean_bleu(runs: Sequence[Record], split: str, each: bool = False) -> str:
     """Returns mean and standard deviation over seeds; with `each`, every score, too."""
     scores = [run["scores"][split]["bleu"] for run in runs if split in run["scores"]]
     if not scores:

@@ -197,17 +197,6 @@ def test_the_first_table_has_the_runs_that_are_there(monkeypatch):
     assert tables.headline_table(found).count("\n") == 2
 
 
-def test_runs_are_compared_by_their_common_seeds(monkeypatch):
-    runs = {"a1": (1, 0.4), "a2": (2, 0.4), "b2": (2, 0.2), "b3": (3, 0.2)}
-    found = [record(seed=seed, rate=rate, name=name) for name, (seed, rate) in runs.items()]
-    pair = shown.Pair("custom", ("A", ("a1", "a2")), ("B", ("b2", "b3")), 0.5)
-    monkeypatch.setattr(tables, "COMPARED", (pair,))
-    change = found[2]["scores"]["test"]["bleu"] - found[1]["scores"]["test"]["bleu"]
-    line = cells(tables.runs_compared(found), "A", "B")
-    assert line[2:] == [f"{change:+.2f}"] * 2 + ["0.001", "+0.50", "not judged by one seed"]
-    assert tables.runs_compared(found[:2]) == tables.NOTHING
-
-
 def test_cross_entropy_is_shown_where_a_result_has_it():
     found = [record("gru0"), record("lgru0", cross_entropy={50: 2.5, 100: 2.25})]
     text = tables.rows_table(TABLES["3"], found).split("\n\n")[0]
