@@ -26,7 +26,7 @@ from dtmt_tf.evaluation.page import (
     whole,
 )
 from dtmt_tf.evaluation.picture import error_bars
-from dtmt_tf.evaluation.scores import SAMPLES, SEED
+from dtmt_tf.evaluation.scores import SAMPLES, SEED, TOKENIZER
 from dtmt_tf.evaluation.sentences import (
     Counts,
     bleu_interval,
@@ -71,7 +71,7 @@ class SplitFacts:
     sources: Sequence[str] = ()
     references: Sequence[str] = ()
     translations: Sequence[str] = ()
-    tokenize: str = "13a"
+    tokenize: str = TOKENIZER
     lowercase: bool = False
     source_language: str = ""
     is_older: bool = False

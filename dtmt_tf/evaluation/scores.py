@@ -23,6 +23,7 @@ from dtmt_tf.languages import CHINESE, base_language, has_blanks
 LANGUAGE_TOKENIZERS = {"ja": "ja-mecab", "ko": "ko-mecab", **dict.fromkeys(CHINESE, "zh")}
 MULTI_BLEU = "multi-bleu"
 SAMPLES, SEED = 1000, 12345  # of every bootstrap
+TOKENIZER = "13a"  # of text as people write it; sacreBLEU's own default
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
@@ -115,7 +116,7 @@ def choose_tokenizer(tokenize: str, language: str) -> str:
     if tokenize != "auto":
         return tokenize
     if has_blanks(language) and base_language(language) != "ko":
-        return "13a"
+        return TOKENIZER
     return LANGUAGE_TOKENIZERS.get(base_language(language), "char")
 
 
@@ -123,7 +124,7 @@ def score_hypotheses(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *more_references: Sequence[str],
-    tokenize: str = "13a",
+    tokenize: str = TOKENIZER,
     lowercase: bool = False,
     exact_match: bool = False,
     full: bool = False,
@@ -234,7 +235,7 @@ def compare_systems(
     named_hypotheses: Mapping[str, Sequence[str]],
     references: Sequence[str],
     *more_references: Sequence[str],
-    tokenize: str = "13a",
+    tokenize: str = TOKENIZER,
     lowercase: bool = False,
     samples: int = SAMPLES,
 ) -> list[SystemScore]:

@@ -15,6 +15,7 @@ from sacrebleu.significance import PairedTest
 from dtmt_tf.evaluation.scores import (
     SAMPLES,
     SEED,
+    TOKENIZER,
     build_bleu,
     interval,
     sacrebleu_seed,
@@ -29,7 +30,7 @@ def count_sentences(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
-    tokenize: str = "13a",
+    tokenize: str = TOKENIZER,
     lowercase: bool = False,
 ) -> Counts:
     """Returns BLEU's counts, one row for each sentence.
@@ -73,7 +74,7 @@ def sentence_chrf(
     return np.array([metric.sentence_score(text, theirs).score for text, *theirs in pairs])
 
 
-def bleu_of(counts: Counts, tokenize: str = "13a") -> float:
+def bleu_of(counts: Counts, tokenize: str = TOKENIZER) -> float:
     """Returns the BLEU, 0 to 100, of the sentences whose counts are given.
 
     Args:
@@ -83,7 +84,7 @@ def bleu_of(counts: Counts, tokenize: str = "13a") -> float:
     return float(_Counted(tokenize)._aggregate_and_compute(counts.tolist()).score)
 
 
-def bleu_interval(trainings: Sequence[Counts], tokenize: str = "13a") -> tuple[float, float]:
+def bleu_interval(trainings: Sequence[Counts], tokenize: str = TOKENIZER) -> tuple[float, float]:
     """Returns the 95 % bootstrap interval of the mean BLEU of several trainings.
 
     Args:
@@ -113,7 +114,7 @@ def paired_bootstrap(baseline: Counts, system: Counts) -> float:
 class _Counted(BLEU):
     """BLEU that is given counts instead of text; the tokenizer has done its work."""
 
-    def __init__(self, tokenize: str = "13a") -> None:
+    def __init__(self, tokenize: str = TOKENIZER) -> None:
         super().__init__(smooth_method=build_bleu(tokenize, lowercase=False).smooth_method)
         self.num_refs = 1
 

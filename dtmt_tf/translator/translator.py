@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from dtmt_tf.batched_lines import in_batches, score_pairs
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import Sampling
 from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.languages import has_blanks
@@ -101,7 +102,7 @@ class Translator:
             print(translation.text, translation.score, translation.alignment.pharaoh)
     """
 
-    def __init__(self, folder: Path, batch_size: int = 32) -> None:
+    def __init__(self, folder: Path, batch_size: int = DecodingConfig.batch_size) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size should be at least 1. Received: {batch_size}.")
         self.folder = folder
@@ -109,7 +110,7 @@ class Translator:
         self._model = ExportedModel(folder)
 
     @classmethod
-    def load(cls, place: str | Path, batch_size: int = 32) -> Translator:
+    def load(cls, place: str | Path, batch_size: int = DecodingConfig.batch_size) -> Translator:
         """Loads an exported model.
 
         Args:
