@@ -42,6 +42,7 @@ class SettingsFile:
         entries: Its settings.
         places: File and line of each name.
         of_run: Whether it has all settings of a run; one of an earlier version lacks later ones.
+        began: The run whose weights that run began with, if there is one.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class SettingsFile:
     entries: tuple[Entry, ...]
     places: dict[str, str]
     of_run: bool = False
+    began: str = ""
 
     @property
     def origin(self) -> str:
@@ -102,7 +104,7 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         raise UserError(f"{path} is {what}: {_one_line(error)}") from error
     except RecursionError as error:
         raise UserError(f"{path} is no file of settings: it is nested too deeply.") from error
-    of_run = _below_settings(root)
+    of_run = _below(root, "settings")  # a run's `experiment.json` has them there
     names: dict[str, str] = {}
     places: dict[str, str] = {}
     entries: dict[str, Entry] = {}
@@ -127,13 +129,17 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
             near = hint(name, [*NAMES, *sections], f"There are {', '.join(sections)}.")
             raise UserError(f"{place}: unknown section {name!r}. {near}")
     found = _turned(entries) if of_run else entries.values()
-    return SettingsFile(path, names, tuple(found), places, of_run is not None)
+    began = _below(_below(root, "init_from"), "run", yaml.ScalarNode) if of_run else None
+    is_run = of_run is not None
+    return SettingsFile(path, names, tuple(found), places, is_run, began.value if began else "")
 
 
-def _below_settings(root: yaml.Node | None) -> yaml.MappingNode | None:
-    """Returns the settings in a run's `experiment.json`, None in any other file."""
+def _below(
+    root: yaml.Node | None, name: str, kind: type[yaml.Node] = yaml.MappingNode
+) -> yaml.Node | None:
+    """Returns what a mapping has under a name, if it is of a kind."""
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
-        if key.value == "settings" and isinstance(value, yaml.MappingNode):
+        if key.value == name and isinstance(value, kind):
             return value
     return None
 

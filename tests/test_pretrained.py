@@ -95,6 +95,17 @@ def served(folder):
             thread.join()
 
 
+def test_a_score_of_weights_that_the_export_rounded_is_not_the_models(version, tmp_path):
+    for kind, scores in (("none", ["test", "validation"]), ("int8", [])):
+        settings = {"settings": SETTINGS | {"export": {"quantize": kind}}}
+        (version / "experiment.json").write_text(json.dumps(settings))
+        facts = {"weights_sha256": "ab", "checkpoints": [7]}
+        write_manifest(version, {"model": "toy_ende/one", "identity": "12345678abc", **facts})
+        (tmp_path / "TERMS").write_text("Free.")
+        pack(version, f"toy-{kind}", tmp_path / "TERMS", tmp_path / "dist")
+        assert sorted(entries(tmp_path / "dist")[f"toy-{kind}"]["bleu"]) == scores
+
+
 def test_an_archive_holds_the_version_and_its_licence_and_the_catalogue_says_what_it_is(
     shared, version, tmp_path
 ):

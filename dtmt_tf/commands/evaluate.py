@@ -216,6 +216,7 @@ def _write_page(
 
 def _splits(args: argparse.Namespace) -> Any:
     """Scores splits of a run, prints that, and returns it."""
+    from dtmt_tf.data.filters import untagged
     from dtmt_tf.evaluation import format_scores
     from dtmt_tf.evaluation.comet import Comet, with_comet
     from dtmt_tf.runs import check_split, evaluate, translations_file, translations_of
@@ -247,6 +248,8 @@ def _splits(args: argparse.Namespace) -> Any:
         found.append(evaluate(run, split))
         if comet:
             sources, references = run.corpus.lines(split)
+            tags = run.experiment.data.reserved_symbols  # they are no part of what is said
+            sources = [untagged(source, tags) for source in sources]
             translations = translations_of(run, split)
             found[-1] = with_comet(found[-1], comet, sources, translations, references)
         print(format_scores(found[-1]))

@@ -222,7 +222,8 @@ def _of_other(
     """Returns the settings that `--init-from` dictates, so that weights and sub-words fit.
 
     They are the preset, the number of sub-words, and how text is cut, where that differs from the
-    unsized settings. Unless a preset is named, also the other run's changed model settings.
+    unsized settings or would be sized. Unless a preset is named, also the other run's changed model
+    settings.
     """
     from dtmt_tf.models import MODELS
     from dtmt_tf.training.changes import CUTTING, SIZES
@@ -245,8 +246,9 @@ def _of_other(
             fields = dataclasses.fields(named)
             pairs += [("model", field.name, other.model, named) for field in fields]
         for section, name, theirs, ours in pairs:
-            if getattr(theirs, name) != getattr(ours, name):
-                found[f"{section}.{name}"] = getattr(theirs, name)
+            key = f"{section}.{name}"
+            if getattr(theirs, name) != getattr(ours, name) or key in RULES:
+                found[key] = getattr(theirs, name)
     reason = f"that of --init-from {args.init_from}"
     return {name: Sized(value, reason) for name, value in found.items()}
 

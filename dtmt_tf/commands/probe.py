@@ -145,9 +145,9 @@ def _models(args: argparse.Namespace) -> Iterator[tuple[str, Run, TranslationMod
     from dtmt_tf.runs import Run, best_model
 
     place = common.places(args)
-    runs = [Run.open(common.named_run(each, args), *place) for each in args.runs or ()] or [
-        common.open_run(args)
-    ]
+    folders = [common.named_run(each, args) for each in args.runs or ()]
+    lines.check_different("--run", folders)  # of one run, by its name and by its folder
+    runs = [Run.open(each, *place) for each in folders] or [common.open_run(args)]
     for run in runs:
         run.check_trained()
     for run in runs:

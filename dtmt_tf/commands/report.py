@@ -212,14 +212,18 @@ def _split(run: Run, corpus: Corpus | None, name: str, scores: Any) -> SplitFact
 def attention(run: Run) -> list[tuple[Sequence[str], Sequence[str], Any]]:
     """Returns source words, words of the translation and weights of some of the run's samples.
 
-    Nothing if no version is exported.
+    Nothing if no version is exported, or the newest does not tell.
     """
     from dtmt_tf.translator import Translator, live_versions
 
     if not live_versions(run.folder):
         return []
     texts = [source for source, _ in run.read("samples.json").get("pairs", [])][:ATTENTION_SAMPLES]
-    found = Translator.load(run.folder)(texts, align=True)
+    try:
+        found = Translator.load(run.folder)(texts, align=True)
+    except UserError as error:  # such as a sample above the limits of the export
+        logger.warning("Attention is left out: %s", error)
+        return []
     return [
         (each.alignment.source, each.alignment.target, each.alignment.attention)
         for each in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import logging
 import math
 import sys
@@ -50,6 +51,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(presets(MODELS))
         return 0
     experiment, origins = (own_text if is_own else common).experiment(args)
+    if args.config and args.config.began and not args.init_from:
+        logger.warning(
+            "--config: %s began with the weights of another run. To do the same: --init-from %s",
+            *(args.config.origin, args.config.began),
+        )
     if args.show_config:
         print(show(experiment, origins))
         return 0
@@ -61,6 +67,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     replicas = startup.replicas(args.devices, multiworker)
     if args.dry_run and args.plan is not None:
         raise UserError("--plan tells what --dry-run does, too. Leave one of them out.")
+    if args.init_from and (args.dry_run or args.plan is not None):
+        experiment = _with_sub_words_of(args, experiment)
     if args.dry_run:
         from dtmt_tf.planning.dry_run import described
 
@@ -75,6 +83,20 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if is_own:
         own_text.check_same(args, experiment)
     return _train(args, experiment, origins, multiworker)
+
+
+def _with_sub_words_of(args: argparse.Namespace, experiment: Experiment) -> Experiment:
+    """Returns the settings with as many sub-words as the run of `--init-from` has."""
+    from dtmt_tf.experiment import read_settings
+    from dtmt_tf.training.changes import SIZES
+
+    args.task = experiment.task  # whose runs a name stands for first
+    path = common.named_run(args.init_from, args) / "train" / "experiment.json"
+    if not path.exists():
+        raise UserError(f"--init-from {args.init_from}: {path.parents[1]} is no run's folder.")
+    other = read_settings(path)["settings"]["data"]
+    data = dataclasses.replace(experiment.data, **{name: other[name] for name in SIZES})
+    return dataclasses.replace(experiment, data=data)
 
 
 def _tell_of_another_model(experiment: Experiment) -> None:

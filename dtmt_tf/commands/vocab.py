@@ -14,7 +14,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.config import UNK_ID
-from dtmt_tf.data.lines import LINES_READ
+from dtmt_tf.data.lines import LINES_READ, PACKED
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 from dtmt_tf.terminal import columns
@@ -51,9 +51,9 @@ def _parser() -> Parser:
         "dtmt vocab",
         "Describe the sub-words of a run, or of a SentencePiece file: their kinds, the most and "
         "the least frequent, how much of a text they cover, what they do not know, and how a "
-        f"sentence is cut. The text is --text, or else the run's first {LINES_READ:,} training "
-        "pairs if they are found. With --dictionary, also write how the words of the text "
-        "translate.",
+        "sentence is cut. The text is --text, or else the run's training pairs if they are "
+        f"found: every n-th if there are more than {LINES_READ:,}. With --dictionary, also write "
+        "how the words of the text translate.",
         "dtmt vocab saved_models/multi30k_ende/dtmt_tied",
         'dtmt vocab RUN --text new.en new.de --sentence "Two dogs run."',
         "dtmt vocab RUN/train/source.spm --text new.en",
@@ -192,6 +192,11 @@ def _check(args: argparse.Namespace) -> None:
     """Raises a UserError if arguments do not fit, before anything is read."""
     common.check_range(args, "top", 1, MAX_PIECES_SHOWN)
     written = {"--json": args.json, "--dictionary": args.dictionary}
+    if args.dictionary and args.dictionary.suffix in PACKED:
+        raise UserError(
+            f"--dictionary {args.dictionary}: it is written unpacked. Name "
+            f"{args.dictionary.with_suffix('')}."
+        )
     lines.check_outputs([args.place, *(args.text or [])], written)
     sides = len(args.text) if args.text else 2 * args.place.is_dir()  # a run has two
     if args.dictionary and sides != 2:
@@ -257,14 +262,14 @@ def _write_dictionary(path: Path, source: list[str], target: list[str]) -> None:
 
 
 def _training_text(args: argparse.Namespace) -> Sequence[list[str]]:
-    """Returns the beginning of a run's training text, source and target.
+    """Returns a run's training text, source and target, or every n-th pair of it.
 
     Nothing if it is not at hand, unless a dictionary is to be made of it.
     """
     from dtmt_tf.runs import Run
 
     try:
-        return Run.open(args.place, *common.places(args)).corpus.lines("train", LINES_READ)
+        return Run.open(args.place, *common.places(args)).corpus.sampled("train", LINES_READ)
     except UserError as error:
         if args.dictionary:
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -56,6 +58,15 @@ class Corpus:
         Memory is bounded, and at most one shard is read of the pairs before `start`.
         """
         return self._texts[split].stream(split, start, stop)
+
+    def sampled(self, split: str, most: int) -> Pairs:
+        """Returns source and target lines of a split, every n-th pair if it has more than `most`.
+
+        Memory is bounded.
+        """
+        every = max(1, math.ceil(self.sizes[split] / most))
+        pairs = list(itertools.islice(self.stream(split), 0, None, every))
+        return [source for source, _ in pairs], [target for _, target in pairs]
 
     def lines(self, split: str, stop: int | None = None) -> Pairs:
         """Returns source and target lines of a split, or of its first `stop` pairs."""

@@ -124,6 +124,7 @@ def _facts(version: Path) -> dict[str, Any]:
         settings = json.loads((version / "experiment.json").read_text("utf-8"))["settings"]
         scores = json.loads((version / "scores.json").read_text("utf-8"))
         manifest = read_manifest(version)
+        rounded = settings.get("export", {}).get("quantize", "none") != "none"  # after the score
         model = {name: manifest[kept] for name, kept in _MADE_OF.items() if kept in manifest}
         facts = {
             "run": manifest.get("model", ""),
@@ -132,7 +133,7 @@ def _facts(version: Path) -> dict[str, Any]:
             "bleu": {
                 split: round(score["bleu"], 2)
                 for split, score in scores.items()
-                if is_of(score, settings.get("decoding", {}), model)
+                if is_of(score, settings.get("decoding", {}), model) and not rounded
             },
         }
     except (OSError, *DAMAGED) as error:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import read_settings
+from dtmt_tf.experiment import read_settings, to_dict
 from dtmt_tf.languages import are_different
 from dtmt_tf.runs.former import forget, set_aside, settle
 from dtmt_tf.runs.run import Run
+from dtmt_tf.settings import differences
 from dtmt_tf.text import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,8 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     """Makes a run, beside its members, that predicts with all of them together.
 
     Its settings are the first one's, but that it has no shortlist, and cuts text as the member
-    that was trained on the shortest. Nothing is copied: it reads the members' folders.
+    that was trained on the shortest. Where members were scored by other settings, the log says so.
+    Nothing is copied: it reads the members' folders.
 
     Args:
         members: Trained runs.
@@ -58,6 +60,10 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
                 f"{' to '.join(first.languages)}. Unite runs of one direction."
             )
     check_subwords(members)
+    for member in members[1:]:
+        if others := _scored_otherwise(member, first):
+            logger.warning("%s had other settings than %s, whose hold: %s.",
+                           *(member.folder, first.folder, ", ".join(others)))  # fmt: skip
     united.corpus.sizes  # noqa: B018 - texts that are missing are told before anything is moved
     with united.claimed():
         settle(united)  # a trained run may be what a `--restart` that was killed set aside
@@ -69,6 +75,14 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             forget(united)
         united.write_settings()
     return united
+
+
+def _scored_otherwise(member: Run, first: Run) -> list[str]:
+    """Returns how a member was searched, scored and tested where that is not as the first one."""
+    changes = differences(to_dict(first.experiment), to_dict(member.experiment))
+    kinds = "decoding.", "evaluation.", "data.test_", "data.extra_tests"
+    names = [name for name in changes if name.startswith(kinds)]
+    return [f"{name} {changes[name]}" for name in names if name != "decoding.batch_size"]
 
 
 def _members_of(folder: Path) -> list[str]:

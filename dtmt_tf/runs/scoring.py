@@ -90,7 +90,7 @@ def _dictionary(run: Run) -> dict[str, str]:
     if decoding.dictionary == OF_TRAINING:
         warn_of_others(run, "train")
         logger.info("Aligning training pairs for decoding.dictionary=%s", OF_TRAINING)
-        return word_dictionary(*run.corpus.lines("train", LINES_READ))
+        return word_dictionary(*run.corpus.sampled("train", LINES_READ))
     try:
         path = find_file(decoding.dictionary, run.task, run.data_dir, run.cache_dir)
     except UserError as error:

@@ -72,7 +72,8 @@ def train_subwords(
     model = io.BytesIO()
     of_words = data.vocabulary_kind == "word"
     if of_words:
-        lines = (b" ".join(_words(line)).decode() for line in lines)
+        sign = UNKNOWN.encode()  # of words that were unknown to the model that wrote the text
+        lines = (b" ".join(w for w in _words(line) if w != sign).decode() for line in lines)
     text = _Counted(lines)
     try:
         sentencepiece.SentencePieceTrainer.train(

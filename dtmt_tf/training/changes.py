@@ -15,8 +15,14 @@ CUTTING = (
     *("reserved_symbols", "character_coverage"),
 )
 SIZES = "source_vocab_size", "target_vocab_size"
-END_SETTINGS = "max_steps", "patience"  # settings of `training` that say when a run has ended
-IDLE_SETTINGS = (  # those of `training` that say nothing of how an ended run's weights came about
+# settings of `training` that say when a run has ended
+END_SETTINGS = "max_steps", "patience", "stop_on"
+MADE_BY = (  # settings that made an ended run's weights
+    *("training.", "model.", "conditions.corpus"),
+    *("data.corpus", "data.tfds_name", "data.reverse", "data.train_", "data.held_out"),
+    *("data.filters", "data.max_length_ratio", "data.max_tokens", "data.sentences_per_batch"),
+)
+IDLE_SETTINGS = (  # those of `training` that did not
     *("training.average", "training.keep_", "training.log_steps", "training.precision"),
     *("training.validation_steps", "training.checkpoint_minutes"),
 )
@@ -97,7 +103,7 @@ def refuse_fixed(changes: Mapping[str, str]) -> None:
 
 
 def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
-    """Raises a UserError if the training of a run that has ended changes: it makes no update more.
+    """Raises a UserError if what made an ended run's weights changes: it makes no update more.
 
     Args:
         changes: As `settings.differences` gives them.
@@ -106,7 +112,7 @@ def refuse_late(changes: Mapping[str, str], folder: Path) -> None:
     late = {
         name: change
         for name, change in changes.items()
-        if name.startswith("training.") and not name.startswith(IDLE_SETTINGS)
+        if name.startswith(MADE_BY) and not name.startswith(IDLE_SETTINGS)
     }
     if late:
         raise UserError(

@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -321,18 +322,16 @@ def _growth(args: argparse.Namespace) -> dict[str, Any]:
 
 def _export(args: argparse.Namespace) -> dict[str, Any]:
     """Exports once, and loads the export in a new process."""
-    exporting = timing.Elsewhere(translations.Exporting, args)
-    with contextlib.closing(exporting):
-        try:
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        to = argparse.Namespace(**vars(args), folder=Path(folder))
+        with contextlib.closing(timing.Elsewhere(translations.Exporting, to)) as exporting:
             found = exporting.ask("export")
-            where = {name: found.pop(name) for name in ("version", "line")}
-            loading = timing.Elsewhere(
-                translations.Loading, argparse.Namespace(**{**vars(args), **where})
-            )
-            with contextlib.closing(loading):
-                found |= loading.ask("details")
-        finally:
-            exporting.ask("remove")
+        where = {name: found.pop(name) for name in ("version", "line")}
+        loading = timing.Elsewhere(
+            translations.Loading, argparse.Namespace(**{**vars(args), **where})
+        )
+        with contextlib.closing(loading):
+            found |= loading.ask("details")
     return {
         "benchmark": "export",
         "name": args.name,

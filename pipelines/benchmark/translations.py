@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -48,6 +46,8 @@ class Translations:
         self.laps = Laps(began)
         self.laps.end("TensorFlow")
         self.run = run = corpora.need_run(options)
+        if not run.scored_splits:
+            raise UserError(f"{run.folder} has no text to translate: no test part, no validation.")
         self.decoding = run.experiment.decoding
         self.function: Any = None
         self.translator: Translator | None = None
@@ -153,10 +153,10 @@ def _check_search(run: Path, version: Path, decoding: DecodingConfig, asked: Seq
 
 
 class Exporting:
-    """Exporting a model, with all that goes with it, to a folder that `remove` removes.
+    """Exporting a model, with all that goes with it.
 
     Args:
-        options: The command's.
+        options: The command's, and the `folder` to export to.
         began: Not used.
     """
 
@@ -165,7 +165,7 @@ class Exporting:
         self.model, self.steps = weights(run, options)
         if not options.run:
             run.write_settings()
-        self.folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
+        self.folder = options.folder
 
     def export(self) -> dict[str, Any]:
         """Exports; returns seconds, megabytes and the version's folder."""
@@ -194,10 +194,6 @@ class Exporting:
             "version": version,
             "line": samples["pairs"][0][0],
         }
-
-    def remove(self) -> None:
-        """Removes what was exported."""
-        shutil.rmtree(self.folder)
 
 
 class Loading:

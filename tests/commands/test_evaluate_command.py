@@ -85,8 +85,9 @@ def test_comet_is_given_sources_translations_and_references_in_this_order(
     )
     monkeypatch.setattr(dtmt_tf.evaluation, "format_scores", str)
     if of_run:
-        corpus = SimpleNamespace(lines=lambda split: (["source"], ["reference"]))
-        experiment = SimpleNamespace(model_name="dtmt_tiny")
+        corpus = SimpleNamespace(lines=lambda split: (["<2de> source"], ["reference"]))
+        data = SimpleNamespace(reserved_symbols=("<2de>",))
+        experiment = SimpleNamespace(model_name="dtmt_tiny", data=data)
         run = SimpleNamespace(folder=tmp_path, experiment=experiment, corpus=corpus)
         monkeypatch.setattr(dtmt_tf.runs.Run, "open", lambda *_: run)
         monkeypatch.setattr(dtmt_tf.runs, "check_split", lambda *_: None)

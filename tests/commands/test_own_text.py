@@ -230,6 +230,50 @@ def test_a_run_that_begins_with_another_is_shown_with_its_sub_words(capsys, here
     assert why["source_vocab_size"] == "sized: that of --init-from x"
 
 
+def test_a_run_cuts_rare_characters_as_the_one_that_it_begins_with(capsys, here):
+    save(begun(capsys, *OWN, "--model", "dtmt_small"), here / "runs/custom/x")
+    characters = "".join(map(chr, range(0x4E00, 0x4E00 + 10 * PAIRS)))
+    Path("a.de").write_text("".join(f"{characters[k::PAIRS]}\n" for k in range(PAIRS)))
+    assert shown(capsys, *OWN, "--name", "y")[0]["data.character_coverage"] == 0.9995
+    values, why = shown(capsys, *OWN, "--name", "y", "--init-from", "x")
+    assert values["data.character_coverage"] == 1.0
+    assert why["character_coverage"] == "sized: that of --init-from x"
+
+
+def test_a_plan_counts_the_sub_words_of_the_run_that_it_begins_with(capsys, here, monkeypatch):
+    sizes = [
+        "data.joint_vocabulary=false",
+        "data.source_vocab_size=70",
+        "data.target_vocab_size=60",
+    ]
+    save(
+        begun(capsys, *OWN, "--set", "data.joint_vocabulary=false", *sizes), here / "runs/custom/x"
+    )
+    planned = []
+    described = lambda experiment, _: planned.append(experiment.data) or Mock()  # noqa: E731
+    monkeypatch.setattr("dtmt_tf.planning.dry_run.described", described)
+    task = ["--task", "multi30k_ende", "--name", "y", "--output-dir", "runs", "--dry-run"]
+    assert train.command([*task, "--init-from", "custom/x"]) == 0
+    assert (planned[0].source_vocab_size, planned[0].target_vocab_size) == (70, 60)
+    with pytest.raises(UserError, match="--init-from custom/z: .*z is no run's folder"):
+        train.command([*task, "--init-from", "custom/z"])
+
+
+def test_another_runs_settings_tell_what_it_began_with(capsys, here, caplog):
+    record = begun(capsys, *OWN) | {"init_from": {"run": "custom/base"}}
+    save(record, here / "runs/custom/x")
+    again = ["--config", "runs/custom/x", "--name", "y"]
+    shown(capsys, *again)
+    assert (
+        "run x began with the weights of another run. To do the same: --init-from custom/base"
+        in (caplog.text)
+    )
+    caplog.clear()
+    save(begun(capsys, *OWN), here / "runs/custom/base")
+    shown(capsys, *again, "--init-from", "custom/base")
+    assert "began with" not in caplog.text
+
+
 def test_a_run_begins_with_the_changed_settings_of_another(capsys, here):
     changed = ["model.num_heads=2", "data.reserved_symbols=<a>,<b>", "data.byte_fallback=true"]
     save(begun(capsys, *OWN, "--model", "dtmt_small", "--set", *changed), here / "runs/custom/x")

@@ -1,6 +1,7 @@
 """`dtmt probe`: files and runs in, tables, picture and files out."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_the_control_can_be_left_out(files, capsys):
     probe.command([task, "--run", run, "--no-control", "--classifier", "mlp", "--hidden", "3"])
     *_, row = capsys.readouterr().out.strip().splitlines()
     assert row.split()[:2] == ["mine", "other"] and len(row.split()) == 5
+
+
+def test_a_run_by_its_name_and_by_its_folder_is_one(tmp_path, monkeypatch):
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(probe.common, "named_run", lambda place, _: tmp_path / Path(place).name)
+    args = SimpleNamespace(runs=[Path("demo"), Path("runs/demo")], data_dir=None, cache_dir=None)
+    with pytest.raises(UserError, match="--run .*demo is named twice"):
+        next(probe._models(args))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from dtmt_tf import translator
 from dtmt_tf.commands import report
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import Refused, UserError
 from dtmt_tf.files import size_and_hash
 from dtmt_tf.folders import LOCK
 from dtmt_tf.runs import Run, noted_texts
@@ -34,6 +35,16 @@ def test_a_run_that_is_not_done_has_a_page_a_curve_and_a_table(stopped):
     assert (stopped.work / "curve.png").read_bytes().startswith(b"\x89PNG")
     table = (stopped.work / "metrics.csv").read_text().splitlines()
     assert len(table) == 1 + len(stopped.newest().history) and "bleu" in table[0]
+
+
+def test_a_page_has_no_attention_if_the_export_refuses_its_samples(stopped, monkeypatch, caplog):
+    def refuse(texts, align):
+        raise Refused("The line needs 120 tokens; export.max_tokens is 100.")
+
+    monkeypatch.setattr(translator, "live_versions", lambda folder: [1])
+    monkeypatch.setattr(translator.Translator, "load", lambda folder: refuse)
+    assert report.attention(stopped) == []
+    assert "Attention is left out: The line needs 120 tokens" in caplog.text
 
 
 def test_a_page_elsewhere_leaves_the_run_alone(stopped, tmp_path):

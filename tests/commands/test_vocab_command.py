@@ -113,6 +113,7 @@ def test_a_dictionary_is_what_decoding_reads(run, tmp_path, capsys):
         (["W/run", "--text", "W/a", "--dictionary", "W/o"], "needs source and target"),
         (["W/run/train/source.spm", "--dictionary", "W/o"], "needs source and target"),
         (["W/run", "--text", "W/a", "W/b", "--dictionary", "W/b"], "would write over"),
+        (["W/run", "--dictionary", "W/o.tsv.gz"], "written unpacked. Name .*o.tsv[.]$"),
     ],
     ids=str,
 )

@@ -299,6 +299,12 @@ def held_out_of(load, sources, targets, count, *settings):
     return load(*names, *none, f"data.held_out={count}", *settings)
 
 
+def test_of_many_pairs_some_of_the_whole_text_are_taken(load):
+    corpus = held_out_of(load, list("abcdefghij"), list("ABCDEFGHIJ"), 0)
+    for most, sources in ((3, "aei"), (9, "acegi"), (10, "abcdefghij"), (99, "abcdefghij")):
+        assert corpus.sampled("train", most) == (list(sources), list(sources.upper()))
+
+
 def test_pairs_with_a_blank_side_are_not_held_out(load):
     sources, targets = list("abcdefghij"), list("ABCDE") + ["\u200e", "G", "H", "I", " \u3000"]
     corpus = held_out_of(load, sources, targets, 1)

@@ -224,6 +224,15 @@ def test_decode_counts_sentences_subwords_and_waiting(measure, text):
     assert one["rate"]["median"] > 0
 
 
+def test_a_run_without_text_to_translate_is_named(monkeypatch):
+    run = argparse.Namespace(
+        scored_splits=[], folder="runs/mine", experiment=argparse.Namespace(decoding=None)
+    )
+    monkeypatch.setattr(translations.corpora, "need_run", lambda options: run)
+    with pytest.raises(UserError, match="runs/mine has no text to translate"):
+        translations.Translations(argparse.Namespace(), 0.0)
+
+
 def test_decode_scores_what_was_measured_and_validation(monkeypatch):
     lines = {"validation": ["a b"], "test": ["c d", "e f"]}
     written = {"a b": "wrong it is here now", "c d": "ein Hund läuft im Schnee"}

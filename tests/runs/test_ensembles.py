@@ -86,6 +86,20 @@ def test_text_is_cut_as_the_member_of_the_shortest_was_trained(pair, tmp_path):
     assert members[0].experiment.data.max_length > 7
 
 
+def test_members_that_were_scored_otherwise_are_named(pair, tmp_path, caplog):
+    members = pair(("en", "de"), ("en", "de"))
+    unite(members, tmp_path / "same")
+    assert "other settings" not in caplog.text
+    changes = ["decoding.beam_size=12", "decoding.batch_size=3", "training.seed=9"]
+    members[1].experiment, _ = with_overrides(members[1].experiment, {}, changes)
+    unite(members, tmp_path / "both")
+    assert re.search(
+        rf"{members[1].folder} had other settings than {members[0].folder}, whose hold: "
+        r"decoding.beam_size \d+ -> 12\.",
+        caplog.text,
+    )
+
+
 def test_an_ensemble_has_no_shortlist(pair, tmp_path, caplog):
     members = pair(("en", "de"), ("en", "de"))
     members[0].experiment, _ = with_overrides(members[0].experiment, {}, ["decoding.shortlist=9"])

@@ -111,6 +111,8 @@ def test_unknown_words_are_looked_up_in_the_file_that_is_named(corpus, monkeypat
     found = scoring.endpoints(run, model).unknown.dictionary
     assert asked == [(run, "train")] and found == word_dictionary(*run.corpus.lines("train"))
     assert found
+    monkeypatch.setattr(run.corpus, "sampled", lambda split, most: (["a"], ["A"]))
+    assert scoring.endpoints(run, model).unknown.dictionary == {"a": "A"}  # of the whole text
     run = run_of("custom", corpus, *CORPUS, *replace, "decoding.dictionary=word.tsv")
     missing = "decoding.dictionary: word.tsv was not found.*Did you mean 'words.tsv'"
     with pytest.raises(UserError, match=missing):

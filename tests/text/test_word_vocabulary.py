@@ -29,6 +29,12 @@ def test_the_most_frequent_words_are_taken(words):
     assert everything.size == 3 + len({word for line in LINES for word in line.split()})
 
 
+def test_a_word_that_was_unknown_to_another_model_stays_unknown():
+    words = Subwords(train_subwords([f"{line} ⁇ ⁇" for line in LINES], 500, WORDS))
+    assert words.size == 3 + len({word for line in LINES for word in line.split()})
+    assert words.encode_lists(["⁇"]) == [[UNK_ID, EOS_ID]]
+
+
 def test_each_unknown_word_is_one_unknown(words):
     the, cat, sat = (words.encode_lists([word])[0][0] for word in ("the", "cat", "sat"))
     assert min(the, cat, sat) > UNK_ID

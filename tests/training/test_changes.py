@@ -1,5 +1,6 @@
 """Changes of a begun run that change nothing are refused, whatever `--allow-changes` says."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -38,6 +39,17 @@ def test_an_ended_run_takes_no_change_of_its_training(tmp_path):
     assert again(keep_last=2).restore() == 2  # of what is kept
 
 
+def test_an_ended_run_learns_from_no_other_text(tmp_path):
+    again = ended(tmp_path, max_steps=2)
+    for section, name in (("conditions", "corpus"), ("data", "train_source"), ("model", "units")):
+        for steps, raised in ((2, pytest.raises(UserError, match=f"{section}.{name}")), (3, None)):
+            trainer = again(max_steps=steps)
+            trainer.settings[section] = trainer.settings.get(section, {}) | {name: "other"}
+            trainer.limits.allow_changes.append(f"{section}.{name}")
+            with raised or contextlib.nullcontext():
+                assert trainer.restore() == 2  # with more updates it reads the other
+
+
 def test_a_larger_number_of_updates_is_none_where_patience_ended_the_run(tmp_path):
     again = ended(tmp_path, max_steps=9, patience=2)
     with pytest.raises(UserError, match="training.patience=0"):
@@ -60,6 +72,18 @@ def test_a_run_that_a_change_ends_may_end(tmp_path):
     shorter = dataclasses.replace(training, max_steps=3)
     limits = Limits(allow_changes=["training.max_steps"])
     trainer = make_trainer(tmp_path, shorter, limits=limits)
+    assert trainer.restore() == 3 and trainer.finished()
+
+
+def test_a_run_that_another_measure_ends_may_end(tmp_path):
+    training = dataclasses.replace(
+        TRAINING, max_steps=9, validation_steps=1, patience=2, stop_on="bleu"
+    )
+    rising = [{"bleu": 1.0 + k, "cross_entropy": 1.0 + k} for k in range(3)]
+    make_trainer(tmp_path, training, scores=iter(rising).__next__, stop_after=3).run()
+    other = dataclasses.replace(training, stop_on="cross_entropy")
+    limits = Limits(allow_changes=["training.stop_on"])
+    trainer = make_trainer(tmp_path, other, scores=lambda: {"bleu": 1.0}, limits=limits)
     assert trainer.restore() == 3 and trainer.finished()
 
 
