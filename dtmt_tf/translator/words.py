@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtmt_tf.config import BLANK, EOS_ID, SPECIAL_PIECES
+from dtmt_tf.config import BLANK, EOS_ID, SPECIAL_PIECES, UNK_ID
 
+_UNKNOWN = BLANK + SPECIAL_PIECES[UNK_ID]  # of a model of words
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a sub-word that stands for one byte
 
 
@@ -61,7 +62,11 @@ def align_words(
         attention: `[T, S]`, a row for each sub-word of the target.
     """
     source_words, source_owners = words_of(*source)
-    target_words, target_owners = words_of(*target)
+    text, pieces, blanks = target
+    counts = _replaced(text.split(), pieces)
+    pieces = [piece for piece, count in zip(pieces, counts, strict=True) for _ in range(count)]
+    attention = np.repeat(attention, counts, axis=0)
+    target_words, target_owners = words_of(text, pieces, blanks)
     onto = _indicator(source_owners, len(source_words))  # [S, source words]
     of = _indicator(target_owners, len(target_words))  # [T, target words]
     of /= np.maximum(of.sum(axis=0), 1)
@@ -69,6 +74,25 @@ def align_words(
     return Alignment(
         tuple(source_words), tuple(target_words), tuple(tuple(row) for row in weights.tolist())
     )
+
+
+def _replaced(words: Sequence[str], pieces: Sequence[str]) -> list[int]:
+    """Returns how many words of a translation each piece is: a replaced <unk> may be several.
+
+    Each takes the words up to where those of the pieces behind it follow, the last one the rest.
+    """
+    counts = [1] * len(pieces)
+    names = [piece.removeprefix(BLANK) for piece in pieces if piece != SPECIAL_PIECES[EOS_ID]]
+    unknown = [place for place, piece in enumerate(pieces) if piece == _UNKNOWN]
+    spare = len(words) - len(names)
+    for place, end in zip(unknown, [*unknown[1:], None], strict=False):
+        behind = names[place + 1 : end]
+        start = place + 1 + len(words) - len(names) - spare  # at least one word is its own
+        fits = (more for more in range(spare) if words[start + more :][: len(behind)] == behind)
+        more = spare if end is None else next(fits, 0)
+        counts[place] += max(0, more)
+        spare -= max(0, more)
+    return counts
 
 
 def words_of(text: str, pieces: Sequence[str], blanks: bool) -> tuple[list[str], list[int]]:

@@ -54,6 +54,31 @@ def test_attention_is_added_over_the_source_and_averaged_over_the_target():
     assert found.pharaoh == "0-0 1-1"
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces", "owners"),
+    [
+        ("the street car stops", "the <unk> stops", [0, 1, 1, 2]),
+        ("a street car or a tram car stops", "a <unk> or a <unk> stops", [0, 1, 1, 2, 3, 4, 4, 5]),
+        ("New York in New York", "<unk> <unk> <unk>", [0, 1, 2, 2, 2]),
+        ("New York in New York", "<unk> in <unk>", [0, 0, 1, 2, 2]),
+        ("the tram stops", "the <unk> stops", [0, 1, 2]),
+        ("", "<unk>", []),  # nothing was shown
+    ],
+)
+def test_an_unknown_word_may_be_replaced_by_several(text, pieces, owners):
+    names = [*(f"▁{name}" for name in pieces.split()), "<eos>"]
+    attention = np.eye(len(names), dtype=np.float32)
+    source = " ".join(f"w{k}" for k in range(len(names) - 1))
+    found = align_words(
+        (source, [*(f"▁{word}" for word in source.split()), "<eos>"], True),
+        (text, names, True),
+        attention,
+    )
+    if owners:
+        assert found.target == tuple(text.split())
+        assert found.links == tuple((owner, k) for k, owner in enumerate(owners))
+
+
 def test_nothing_is_aligned_with_nothing():
     found = align_words(("", ["<eos>"], True), ("", ["<eos>"], True), np.ones([1, 1]))
     assert found == Alignment((), (), ()) and found.pharaoh == ""
