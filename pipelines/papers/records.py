@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtmt_tf.commands.contrast import read_set
+from dtmt_tf.data.lines import read_whole
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
@@ -220,8 +221,8 @@ def unseen(contrasts: Sequence[Contrast], sources: Iterable[str]) -> list[Contra
 
 
 def hashes(files: Sequence[Path]) -> list[str]:
-    """Returns what tells files with other content apart, in whatever order they are named."""
-    return sorted(hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files)
+    """Returns what tells texts apart, packed or not, in whatever order their files are named."""
+    return sorted(hashlib.sha256(read_whole(path)).hexdigest()[:16] for path in files)
 
 
 def _sentences(run: Run, part: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Rows are compared with rows that began alike, and begin with the weights that were recorded."""
 
 import argparse
+import gzip
 import statistics
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_row_on_top_of_others_is_compared_with_fresh_rows_by_its_seed():
     series = {"series": record()["series"] | {"begin_with": "gru0"}}
     later = [record("lgru0", 1, 0.1, begins_with="d3c74b43", **series)]
     later.append(record("lgru0", 2, 0.1, **series))  # of a version that did not note it
-    changes, *_ = tables._comparison(found, later, 1.0)
+    changes, *_ = tables.comparison(found, later, 1.0)
     bleu = [run["scores"]["test"]["bleu"] for run in [*found, *later]]
     assert changes == f"{bleu[2] - bleu[0]:+.2f}, {bleu[3] - bleu[1]:+.2f}"
 
@@ -145,6 +146,28 @@ def test_what_can_not_be_trained_is_told_before_the_first_row(monkeypatch, tmp_p
     monkeypatch.setattr(reproduce, "_in_process", lambda _: pytest.fail("a row began"))
     with pytest.raises(UserError, match=told):
         reproduce.command()
+
+
+def test_no_row_is_trained_again_to_be_scored_on_other_contrasts(monkeypatch, tmp_path):
+    (name,) = {path.name for path in records.RECORDS.glob("general_ende-deep-baseline-*")}
+    place, page = tmp_path / name, tmp_path / "mine.md"
+    write_json(place, records.read_record(records.RECORDS / name) | {"contrast_sets": ["other"]})
+    known = place.read_bytes()
+    page.write_bytes((report.ROOT / "DEEP_ARCHITECTURES.md").read_bytes())
+    (tmp_path / "set").write_text("")
+    words = f"--rows baseline --contrast {tmp_path}/set --records {tmp_path} --report {page}"
+    words = f"deep_architectures --figure 5 --task general_ende --output-dir {tmp_path} {words}"
+    monkeypatch.setattr(reproduce, "read_set", lambda _: [])
+    monkeypatch.setattr("sys.argv", ["reproduce.py", *words.split()])
+    with pytest.raises(UserError, match="baseline has no finished run .* is of a run elsewhere"):
+        reproduce.command()
+    assert place.read_bytes() == known
+
+
+def test_a_set_of_contrasts_is_the_same_packed_and_unpacked(tmp_path):
+    (tmp_path / "a.tsv").write_bytes(b"x")
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(b"x"))
+    assert len({*records.hashes([tmp_path / "a.tsv", tmp_path / "b.tsv.gz"])}) == 1
 
 
 def test_contrasts_of_other_sets_make_room_for_those_that_are_asked_for(tmp_path):
