@@ -84,14 +84,14 @@ def _replaced(words: Sequence[str], pieces: Sequence[str]) -> list[int]:
     counts = [1] * len(pieces)
     names = [piece.removeprefix(BLANK) for piece in pieces if piece != SPECIAL_PIECES[EOS_ID]]
     unknown = [place for place, piece in enumerate(pieces) if piece == _UNKNOWN]
-    spare = len(words) - len(names)
+    spare = max(0, len(words) - len(names))
     for place, end in zip(unknown, [*unknown[1:], None], strict=False):
         behind = names[place + 1 : end]
-        start = place + 1 + len(words) - len(names) - spare  # at least one word is its own
-        fits = (more for more in range(spare) if words[start + more :][: len(behind)] == behind)
+        rest = words[sum(counts[:place]) + 1 :]  # one word at least is its own
+        fits = (more for more in range(spare + 1) if rest[more:][: len(behind)] == behind)
         more = spare if end is None else next(fits, 0)
-        counts[place] += max(0, more)
-        spare -= max(0, more)
+        counts[place] += more
+        spare -= more
     return counts
 
 

@@ -70,8 +70,8 @@ class Pair:
 
     Args:
         task: Name of the task.
-        baseline: The first.
-        system: What is compared with it.
+        baseline: What the other is compared with.
+        system: The other.
         paper: The paper's difference, if it has one.
     """
 

@@ -61,6 +61,7 @@ def test_attention_is_added_over_the_source_and_averaged_over_the_target():
         ("a street car or a tram car stops", "a <unk> or a <unk> stops", [0, 1, 1, 2, 3, 4, 4, 5]),
         ("New York in New York", "<unk> <unk> <unk>", [0, 1, 2, 2, 2]),
         ("New York in New York", "<unk> in <unk>", [0, 0, 1, 2, 2]),
+        ("New York in Rome", "<unk> in <unk>", [0, 0, 1, 2]),
         ("the tram stops", "the <unk> stops", [0, 1, 2]),
         ("", "<unk>", []),  # nothing was shown
     ],
