@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def converse(
         elif word == ":align" and not value:
             align = not align
             print("Alignments are shown." if align else "Alignments are not shown.")
-        elif word.startswith(":"):
+        elif re.fullmatch(":[a-z]+", word):  # others, such as a smiley, are text
             print(HELP)
         elif line:
             try:

@@ -361,4 +361,6 @@ def _to_json(name: str, array: np.ndarray) -> Any:
             return {"b64": base64.b64encode(value).decode()}
         return value.decode(errors="surrogateescape")
 
+    if array.dtype == np.float32:  # with as many digits as it has
+        array = array.astype(str).astype(np.float64)
     return convert(array.tolist())

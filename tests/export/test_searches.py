@@ -83,7 +83,7 @@ def test_an_export_that_hides_unknown_words_does_not_make_them_terms():
     assert read.whole == ["a Mueller", "the \u2047 \u2047"]
 
 
-def test_a_line_beyond_the_limits_is_refused_by_samples_too(exported, monkeypatch):
+def test_a_line_that_a_sampler_refuses_is_named(exported, monkeypatch):
     told = "assertion failed: [A line may be cut into at most 3 parts (export.max_parts).] [4]"
 
     def search(texts):

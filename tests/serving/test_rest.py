@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from http.client import HTTPConnection
 
+import numpy as np
 import pytest
 import requests
 
@@ -54,6 +55,7 @@ def test_plain_curl_translates(server, in_python):
     assert [row["translation"] for row in answer["predictions"]] == expected["translation"]
     scores = [row["score"] for row in answer["predictions"]]
     assert scores == pytest.approx(expected["score"], abs=1e-5)
+    assert [str(np.float32(score)) for score in scores] == list(map(str, scores))  # no more digits
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -247,6 +247,7 @@ function showCard(info) {
         score.of_this_model === false ? " (of other weights or another search)" : "",
         element("small", "", ...breakable(String(score.signature ?? ""))),
       );
+  if (info.limits?.rounded_weights) add("Weights", info.limits.rounded_weights);
   add("Server", settings.server);
   $("about").querySelector("dl").replaceChildren(...facts);
 }
