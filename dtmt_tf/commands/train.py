@@ -111,17 +111,16 @@ def _tell_of_another_model(experiment: Experiment) -> None:
             *(better, model, task, TASKS[task].model),
         )
         return
-    kind = type(MODELS[TASKS[task].model])
-    if task != own_text.TASK and not isinstance(experiment.model, kind):
-        logger.warning(
-            "Rates and dropouts of --task %s were chosen for %s; %s may need others.",
-            *(task, TASKS[task].model, model),
-        )
+    ours = TASKS[task].model
+    if not isinstance(experiment.model, type(MODELS[ours])):
+        of = "text of one's own are" if task == own_text.TASK else f"--task {task} were"
+        logger.warning("Rates and dropouts of %s chosen for %s; %s may need others.",
+                       *(of, ours, model))  # fmt: skip
 
 
 def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
-    """Warns of settings that `--set` changes and nothing reads."""
-    from dtmt_tf.training import unread
+    """Warns of settings that `--set` changes and nothing reads, and of a rate for another one."""
+    from dtmt_tf.training import strange_rate, unread
 
     training, given = experiment.training, [name for name, why in origins.items() if why == "--set"]
     for name, reason in experiment.model.unread.items():
@@ -130,6 +129,8 @@ def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
     names = [name.removeprefix("training.") for name in given]
     for name, reason in unread(training, names).items():
         logger.warning("training.%s changes nothing: %s.", name, reason)
+    if reason := strange_rate(training):
+        logger.warning("training.optimizer=%s: %s.", training.optimizer, reason)
 
 
 def _parser() -> Parser:

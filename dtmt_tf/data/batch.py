@@ -58,10 +58,16 @@ class BatchPlan:
         self.seed = seed
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
 
-    def largest(self) -> tuple[int, int]:
-        """Returns pairs and bound of the batch of the most positions."""
-        batches = zip(map(min, self._counts, self.sizes), self.bounds, strict=True)
-        return max(batches, key=lambda batch: (batch[0] * batch[1], batch[1]))
+    def largest(self) -> list[tuple[int, int]]:
+        """Returns pairs and bound of the batches that take most memory, one or two.
+
+        They have the most positions, whose logits are kept, and the most pairs of positions, on
+        which attention works.
+        """
+        batches = list(zip(map(min, self._counts, self.sizes), self.bounds, strict=True))
+        of_logits = max(batches, key=lambda batch: (batch[0] * batch[1], batch[1]))
+        of_attention = max(batches, key=lambda batch: batch[0] * batch[1] ** 2)
+        return list(dict.fromkeys([of_logits, of_attention]))
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the batches of one epoch, arrays of pair numbers."""

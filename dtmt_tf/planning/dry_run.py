@@ -75,7 +75,7 @@ def described(experiment: Experiment, replicas: int) -> Described:
     copies_of_weights = {
         "weights": 1,
         f"{training.optimizer.capitalize()} moments": 2,
-        "gradients": 1,
+        "gradients": 1 + (training.accumulation_steps > 1),  # and their sum
     }
     copies_of_weights |= {"moving average": 1} if training.ema_decay else {}
     for name, copies in copies_of_weights.items():

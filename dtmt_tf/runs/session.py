@@ -132,8 +132,8 @@ class Session:
         training_set = training_set or run.training_set()
         with strategy.scope():
             model = run.build_model()
-        new: list[str] = []
-        if run.init_from and not run.checkpoints.steps():
+        new = [] if run.checkpoints.steps() else [each.path for each in model.trainable_variables]
+        if run.init_from and new:
             new = take_weights(model, run.init_from)
         experiment = run.experiment
         step = TrainingStep(model, experiment.training, strategy)

@@ -36,9 +36,10 @@ class RunValidator(Validator):
             self._lines = run.corpus.lines("validation")
             self.fingerprint = fingerprint(*(map(str.encode, side) for side in self._lines))
             sides = [ids.to_list() for ids in self._ids(self._lines)]
-            self._cross_entropy = CrossEntropy(
-                model, list(zip(*sides, strict=True)), data.max_tokens_per_batch
-            )
+            tokens = data.max_tokens_per_batch
+            if data.sentences_per_batch:  # no more than fits in training
+                tokens = min(tokens, data.sentences_per_batch * data.max_length)
+            self._cross_entropy = CrossEntropy(model, list(zip(*sides, strict=True)), tokens)
 
     def validate(self) -> Validation:
         """Scores the validation split by the present weights."""

@@ -172,7 +172,7 @@ def refuse_stuck(new: Sequence[str], step: TrainingStep) -> None:
     """Raises a UserError if `training.frozen` would keep weights that no training has made.
 
     Args:
-        new: Their paths, as `take_weights` returns them.
+        new: Their paths: all, or what `take_weights` returns.
         step: Knows the weights that are frozen.
     """
     weights = zip(step.model.trainable_variables, step.frozen, strict=True)

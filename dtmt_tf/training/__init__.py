@@ -2,7 +2,7 @@
 
 from dtmt_tf.training.checkpoint import Checkpoint, CheckpointFolder, read_again
 from dtmt_tf.training.cross_entropy import CrossEntropy
-from dtmt_tf.training.optimizer import unread
+from dtmt_tf.training.optimizer import strange_rate, unread
 from dtmt_tf.training.schedule import make_schedule
 from dtmt_tf.training.step import TrainingStep, load_weights
 from dtmt_tf.training.stopping import OUT_OF_TIME, Limits, Outcome, finished
@@ -44,6 +44,7 @@ __all__ = [
     "check_trackers",
     "open_trackers",
     "read_again",
+    "strange_rate",
     "unread",
     "wait_for_all",
 ]

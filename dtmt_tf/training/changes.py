@@ -24,7 +24,7 @@ MADE_BY = (  # settings that made an ended run's weights
 )
 IDLE_SETTINGS = (  # those of `training` that did not
     *("training.average", "training.keep_", "training.log_steps", "training.precision"),
-    *("training.validation_steps", "training.checkpoint_minutes"),
+    *("training.validation_steps", "training.checkpoint_minutes", "training.accumulation_steps"),
 )
 SCORED_BY = (  # settings that move scores
     *("conditions.validation", "evaluation.", "decoding."),

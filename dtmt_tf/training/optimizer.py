@@ -136,12 +136,27 @@ class ReducedAdadelta(Reduced, keras.optimizers.Adadelta):
         )
 
 
+RATE_BETWEEN = 0.1  # of Adam, far above any that trains; of Adadelta, far below its 1
 OPTIMIZERS = {"adam": ReducedAdam, "adadelta": ReducedAdadelta}
 
 
 def make_optimizer(training: TrainingConfig) -> Any:
     """Returns the optimiser that `training.optimizer` names."""
     return OPTIMIZERS[training.optimizer](training)
+
+
+def strange_rate(training: TrainingConfig) -> str:
+    """Returns why the highest rate can not be meant for the optimiser, "" if it can."""
+    schedule = make_schedule(training)
+    highest = max(float(schedule(step)) for step in (0, *schedule.turns))
+    if training.optimizer == "adadelta" and highest < RATE_BETWEEN:
+        return (
+            f"the rate is {highest:.1e} at most, a factor of Adadelta's own steps. "
+            "training.schedule=constant training.learning_rate=1 leaves these as they are"
+        )
+    if training.optimizer == "adam" and highest > RATE_BETWEEN:
+        return f"the rate is {highest:.1e} at most: Adam moves each weight by about that much"
+    return ""
 
 
 def unread(training: TrainingConfig, names: Collection[str]) -> dict[str, str]:

@@ -195,7 +195,7 @@ class Trainer:
         )
 
     def rehearse(self) -> None:
-        """Tries an update of the largest batch, and leaves all as it was.
+        """Tries an update of each of the largest batches, and leaves all as it was.
 
         BPE-dropout, which lengthens texts, is not tried. A new run then saves its first state: a
         full disk shows now, and training has a state to go back to.
@@ -203,25 +203,24 @@ class Trainer:
         Raises:
             UserError: If memory does not suffice, naming the settings to change.
         """
-        size, length = self.plan.largest()
-        rows = np.empty(size, np.int8)
-        logger.info(  # should the system kill the process, or TensorFlow end it, this is what stays
-            "Rehearsing the largest batch, %d pairs of %d sub-words. Too much for memory? %s",
-            size,
-            length,
-            SMALLER,
-        )
+        for size, length in self.plan.largest():
+            self._rehearse(size, length)
+        if not self.step and not self.checkpoints.steps():
+            self.save()
+
+    def _rehearse(self, size: int, length: int) -> None:
+        what, rows = f"{size} pairs of {length} sub-words", np.empty(size, np.int8)
+        # should the system kill the process, or TensorFlow end it, this is what stays
+        logger.info("Rehearsing a largest batch, %s. Too much for memory? %s", what, SMALLER)
         try:
             with no_more_than_there_is():
                 ids = tf.fill([len(self.training_step.take(rows)), length], UNK_ID)
                 self.training_step.rehearse(ids, ids)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise UserError(
-                f"Memory does not suffice for the largest batch, {size} pairs of "
-                f"{length} sub-words: {str(error).splitlines()[0]}\n{SMALLER}"
+                f"Memory does not suffice for a largest batch, {what}: "
+                f"{str(error).splitlines()[0]}\n{SMALLER}"
             ) from error
-        if not self.step and not self.checkpoints.steps():
-            self.save()
 
     def run(self) -> Outcome:
         """Trains from the present step.

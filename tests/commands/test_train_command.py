@@ -21,7 +21,8 @@ from dtmt_tf.tasks import TASKS
         ("multi30k_ende", "rnn_bideep2x2", "--task multi30k_ende were chosen for dtmt_tied; rnn_"),
         ("wmt14_ende_base", "transformer_base_biarn", ""),
         ("multi30k_ende", "dtmt_small4", ""),
-        ("custom", "transformer_tiny", ""),  # its settings are sized
+        ("custom", "transformer_tiny", "of text of one's own are chosen for dtmt_small; transfor"),
+        ("custom", "dtmt_tiny", ""),
     ],
 )
 def test_a_model_of_another_kind_than_the_task_s_is_told_of(caplog, task, model, told):
@@ -42,6 +43,26 @@ def test_a_model_of_another_kind_than_the_task_s_is_told_of(caplog, task, model,
 def test_a_given_setting_that_nothing_reads_is_told_of(caplog, model, name, told):
     settings = SimpleNamespace(model=MODELS[model], training=TrainingConfig())
     train._tell_of_unread(settings, {name: "--set", "model.high_transition": "preset"})
+    assert told in caplog.text and bool(told) == bool(caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "schedule", "rate", "told"),
+    [
+        ("adadelta", "peak", 1.0, "adadelta: the rate is 1.0e-03 at most, a factor of Adadelta's"),
+        ("adadelta", "constant", 1.0, ""),
+        ("adam", "constant", 1.0, "adam: the rate is 1.0e+00 at most: Adam moves each weight"),
+        ("adam", "constant", 2e-3, ""),
+        ("adam", "dtmt", 2e-3, ""),
+    ],
+)
+def test_a_rate_that_was_meant_for_another_optimiser_is_told_of(
+    caplog, optimizer, schedule, rate, told
+):
+    training = TrainingConfig(
+        optimizer=optimizer, schedule=schedule, learning_rate=rate, peak_learning_rate=1e-3
+    )
+    train._tell_of_unread(SimpleNamespace(model=MODELS["dtmt1"], training=training), {})
     assert told in caplog.text and bool(told) == bool(caplog.text)
 
 

@@ -97,6 +97,16 @@ def test_the_last_lines_of_memory_are_the_largest_tensors_of_the_worst_bucket():
     assert last == [["logits, gradient", "2.00 GiB"], ["attention weights", "6.00 GiB"]]
 
 
+def test_accumulated_gradients_take_the_memory_of_a_second_copy():
+    large = "model.embedding_dim=512", "model.units=512"
+    found = [
+        re.findall(r"  gradients +(\S+) GiB", described(experiment("dtmt1", steps, *large), 1).text)
+        for steps in ("training.accumulation_steps=1", "training.accumulation_steps=8")
+    ]
+    once, summed = (float(size) for (size,) in found)
+    assert summed == pytest.approx(2 * once, abs=0.02) and once > 0
+
+
 @pytest.mark.usefixtures("told")
 def test_r_drop_needs_each_sentence_twice():
     once, twice = (

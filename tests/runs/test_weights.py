@@ -321,6 +321,14 @@ def test_a_restart_that_fails_leaves_the_run_as_it_was(source, monkeypatch, what
     assert not (folder / ASIDE).exists()
 
 
+def test_fresh_weights_are_not_frozen(source):
+    run = beginner(source, "fresh", "training.frozen=encoder/*")
+    run.init_from = None
+    told = "(?s)would keep weights that are new, and not trained:.*  encoder/"
+    with pytest.raises(UserError, match=told):
+        Session(run, make_strategy(False, ["CPU:0"])).train()
+
+
 def test_a_training_does_not_take_over_an_ensemble(source):
     run = beginner(source, "both")
     run.init_from = None

@@ -11,7 +11,8 @@ from dtmt_tf.training import Limits, changes
 from tests.training.toy_trainer import TRAINING, make_trainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
-LATE = ["training.seed", "training.max_steps", "training.keep_last"]
+LATE = [f"training.{each}" for each in ("seed", "max_steps", "keep_last", "accumulation_steps")]
+LATE.append("conditions.slices")
 
 
 def ended(folder, **settings):
@@ -37,6 +38,7 @@ def test_an_ended_run_takes_no_change_of_its_training(tmp_path):
         again(seed=9).restore()
     assert again(seed=9, max_steps=3).restore() == 2  # it goes on
     assert again(keep_last=2).restore() == 2  # of what is kept
+    assert again(accumulation_steps=3).restore() == 2  # on other devices
 
 
 def test_an_ended_run_learns_from_no_other_text(tmp_path):

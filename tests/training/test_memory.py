@@ -59,7 +59,7 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
     assert int(trainer.training_step.optimizer.iterations.numpy()) == 0
     assert trainer.checkpoints.steps() == [0]  # to go back to, and whether the disk has room
     monkeypatch.setattr(memory, "available", lambda: 0)
-    monkeypatch.setattr(trainer.plan, "largest", lambda: (2_000_000, 16))
+    monkeypatch.setattr(trainer.plan, "largest", lambda: [(2_000_000, 16)])
     with pytest.raises(UserError, match="Halve data.max_tokens_per_batch"):
         trainer.rehearse()
 
@@ -67,10 +67,18 @@ def test_memory_that_does_not_suffice_is_told_before_training(tmp_path, monkeypa
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     ("sizes", "rehearsed"),
-    [([3, 1, 1], (1, 32)), ([8, 6, 2], (6, 16)), ([5, 2, 1], (5, 8)), ([4, 2, 1], (1, 32))],
+    [
+        ([3, 1, 1], [(1, 32)]),
+        ([8, 6, 2], [(6, 16), (2, 32)]),
+        ([5, 2, 1], [(5, 8), (1, 32)]),
+        ([4, 2, 1], [(1, 32)]),
+        ([9, 6, 1], [(6, 16)]),
+    ],
     ids=str,
 )
-def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, sizes, rehearsed):
+def test_batches_of_most_positions_and_of_most_attention_are_rehearsed(
+    tmp_path, monkeypatch, sizes, rehearsed
+):
     trainer = make_trainer(tmp_path)
     trainer.plan.bounds, trainer.plan.sizes = [8, 16, 32, 64], [*sizes, 9]
     trainer.plan._counts = [99, 99, 99, 0]  # what no pair is as long as takes no memory
@@ -79,4 +87,4 @@ def test_the_batch_of_the_most_positions_is_rehearsed(tmp_path, monkeypatch, siz
         trainer.training_step, "rehearse", lambda ids, _: shapes.append(tuple(ids.shape))
     )
     trainer.rehearse()
-    assert shapes == [rehearsed]
+    assert shapes == rehearsed
