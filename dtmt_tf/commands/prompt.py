@@ -57,7 +57,7 @@ def converse(
         elif word == ":align" and not value:
             align = not align
             print("Alignments are shown." if align else "Alignments are not shown.")
-        elif re.fullmatch(":[a-z]+", word):  # others, such as a smiley, are text
+        elif re.fullmatch(":[A-Za-z]{2,}[0-9]*", word):  # others, such as smileys, are text
             print(HELP)
         elif line:
             try:

@@ -20,6 +20,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import presets, show
 
 if TYPE_CHECKING:
+    from dtmt_tf.config import TrainingConfig
     from dtmt_tf.experiment import Experiment
     from dtmt_tf.runs import Run
 
@@ -51,7 +52,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         print(presets(MODELS))
         return 0
     experiment, origins = (own_text if is_own else common).experiment(args)
-    if args.config and args.config.began and not args.init_from:
+    if args.config and args.config.began and not args.init_from and _begins(args):
         logger.warning(
             "--config: %s began with the weights of another run. To do the same: --init-from %s",
             *(args.config.origin, args.config.began),
@@ -61,6 +62,7 @@ def command(arguments: Sequence[str] | None = None) -> int:
         return 0
     _tell_of_another_model(experiment)
     _tell_of_unread(experiment, origins)
+    _tell_of_rate(experiment.training)
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
@@ -83,6 +85,13 @@ def command(arguments: Sequence[str] | None = None) -> int:
     if is_own:
         own_text.check_same(args, experiment)
     return _train(args, experiment, origins, multiworker)
+
+
+def _begins(args: argparse.Namespace) -> bool:
+    """Whether the training does not go on with one that has begun."""
+    from dtmt_tf.runs.former import CHECKPOINTS
+
+    return args.restart or not any((common.run_folder(args) / "train").glob(CHECKPOINTS))
 
 
 def _with_sub_words_of(args: argparse.Namespace, experiment: Experiment) -> Experiment:
@@ -119,8 +128,8 @@ def _tell_of_another_model(experiment: Experiment) -> None:
 
 
 def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
-    """Warns of settings that `--set` changes and nothing reads, and of a rate for another one."""
-    from dtmt_tf.training import strange_rate, unread
+    """Warns of settings that `--set` changes and nothing reads."""
+    from dtmt_tf.training import unread
 
     training, given = experiment.training, [name for name, why in origins.items() if why == "--set"]
     for name, reason in experiment.model.unread.items():
@@ -129,6 +138,12 @@ def _tell_of_unread(experiment: Experiment, origins: Mapping[str, str]) -> None:
     names = [name.removeprefix("training.") for name in given]
     for name, reason in unread(training, names).items():
         logger.warning("training.%s changes nothing: %s.", name, reason)
+
+
+def _tell_of_rate(training: TrainingConfig) -> None:
+    """Warns of a rate that was meant for another optimiser."""
+    from dtmt_tf.training import strange_rate
+
     if reason := strange_rate(training):
         logger.warning("training.optimizer=%s: %s.", training.optimizer, reason)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dtmt_tf.errors import UserError
-from dtmt_tf.experiment import read_settings, to_dict
+from dtmt_tf.experiment import Experiment, read_settings, to_dict
 from dtmt_tf.languages import are_different
 from dtmt_tf.runs.former import forget, set_aside, settle
 from dtmt_tf.runs.run import Run
@@ -61,7 +61,7 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
             )
     check_subwords(members)
     for member in members[1:]:
-        if others := _scored_otherwise(member, first):
+        if others := _scored_otherwise(member, experiment):
             logger.warning("%s had other settings than %s, whose hold: %s.",
                            *(member.folder, first.folder, ", ".join(others)))  # fmt: skip
     united.corpus.sizes  # noqa: B018 - texts that are missing are told before anything is moved
@@ -77,12 +77,13 @@ def unite(members: Sequence[Run], folder: Path) -> Run:
     return united
 
 
-def _scored_otherwise(member: Run, first: Run) -> list[str]:
-    """Returns how a member was searched, scored and tested where that is not as the first one."""
-    changes = differences(to_dict(first.experiment), to_dict(member.experiment))
+def _scored_otherwise(member: Run, united: Experiment) -> list[str]:
+    """Returns how a member was searched, scored and tested where that is not as together."""
+    changes = differences(to_dict(united), to_dict(member.experiment))
     kinds = "decoding.", "evaluation.", "data.test_", "data.extra_tests"
-    names = [name for name in changes if name.startswith(kinds)]
-    return [f"{name} {changes[name]}" for name in names if name != "decoding.batch_size"]
+    same = "decoding.batch_size", "decoding.shortlist"  # which an ensemble has not
+    names = [name for name in changes if name.startswith(kinds) and name not in same]
+    return [f"{name} {changes[name]}" for name in names]
 
 
 def _members_of(folder: Path) -> list[str]:

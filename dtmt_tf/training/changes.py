@@ -17,12 +17,11 @@ CUTTING = (
 SIZES = "source_vocab_size", "target_vocab_size"
 # settings of `training` that say when a run has ended
 END_SETTINGS = "max_steps", "patience", "stop_on"
-MADE_BY = (  # settings that made an ended run's weights
-    *("training.", "model.", "conditions.corpus"),
-    *("data.corpus", "data.tfds_name", "data.reverse", "data.train_", "data.held_out"),
-    *("data.filters", "data.max_length_ratio", "data.max_tokens", "data.sentences_per_batch"),
+MADE_BY = (  # settings that made an ended run's weights; its text is known by a hash, not by names
+    *("training.", "model.", "conditions.corpus", "data.reverse", "data.max_tokens"),
+    "data.sentences_per_batch",
 )
-IDLE_SETTINGS = (  # those of `training` that did not
+IDLE_SETTINGS = (  # those of `training` that may change: what is kept, and how a machine trains
     *("training.average", "training.keep_", "training.log_steps", "training.precision"),
     *("training.validation_steps", "training.checkpoint_minutes", "training.accumulation_steps"),
 )

@@ -118,12 +118,12 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     for seed in dict.fromkeys(job.seed for job in missing):
         beginning(args, seed)
     page = report.page_of(args.report, args.records, paper)
-    report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     scored_anew = [job for job in missing if (args.records / job.record).exists()]
     for job in scored_anew:
         finished(args, job.row, job.seed)  # none is trained again for other contrasts
     for job in scored_anew:
         records.drop_contrasts(args.records / job.record)  # with other sets no table is made
+    report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
         job = make_job(args, job.row, job.seed, timed=True)

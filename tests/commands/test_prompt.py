@@ -30,7 +30,7 @@ def test_a_line_that_is_typed_is_answered(monkeypatch, capsys):
         *("Alignments are shown.", "A B", "  B   70%  b", "  A   90%  a"),
         *("Alignments are not shown.", "X", *helps, *helps, ""),
     ]
-    assert conversation(monkeypatch, capsys, ":-) one", ": two") == [":-) ONE", ": TWO", ""]
+    assert conversation(monkeypatch, capsys, ":-) one", ":p") == [":-) ONE", ":P", ""]
     assert conversation(monkeypatch, capsys, ":quit", "one") == []
     broken = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
     said = conversation(monkeypatch, capsys, broken, "one")

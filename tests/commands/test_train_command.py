@@ -62,7 +62,7 @@ def test_a_rate_that_was_meant_for_another_optimiser_is_told_of(
     training = TrainingConfig(
         optimizer=optimizer, schedule=schedule, learning_rate=rate, peak_learning_rate=1e-3
     )
-    train._tell_of_unread(SimpleNamespace(model=MODELS["dtmt1"], training=training), {})
+    train._tell_of_rate(training)
     assert told in caplog.text and bool(told) == bool(caplog.text)
 
 

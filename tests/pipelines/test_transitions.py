@@ -57,3 +57,10 @@ def test_every_recorded_run_of_the_search_is_shown():
     text = transitions.runs_table(found)
     assert names
     assert not {name for name in names if f"`{name}`" not in text}
+    rows = {name for _, each in shown.SHALLOW_START for name in each if "-seed" in name}
+    systems = {name.rpartition("-seed")[0] for name in rows}
+    assert not {
+        run["name"]
+        for run in found
+        if run["name"].rpartition("-seed")[0] in systems and run["name"] not in rows
+    }

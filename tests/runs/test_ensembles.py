@@ -90,7 +90,8 @@ def test_members_that_were_scored_otherwise_are_named(pair, tmp_path, caplog):
     members = pair(("en", "de"), ("en", "de"))
     unite(members, tmp_path / "same")
     assert "other settings" not in caplog.text
-    changes = ["decoding.beam_size=12", "decoding.batch_size=3", "training.seed=9"]
+    changes = ["beam_size=12", "batch_size=3", "shortlist=9"]
+    changes = [*(f"decoding.{change}" for change in changes), "training.seed=9"]
     members[1].experiment, _ = with_overrides(members[1].experiment, {}, changes)
     unite(members, tmp_path / "both")
     assert re.search(

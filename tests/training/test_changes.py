@@ -43,13 +43,17 @@ def test_an_ended_run_takes_no_change_of_its_training(tmp_path):
 
 def test_an_ended_run_learns_from_no_other_text(tmp_path):
     again = ended(tmp_path, max_steps=2)
-    for section, name in (("conditions", "corpus"), ("data", "train_source"), ("model", "units")):
+    for section, name in (("conditions", "corpus"), ("data", "reverse"), ("model", "units")):
         for steps, raised in ((2, pytest.raises(UserError, match=f"{section}.{name}")), (3, None)):
             trainer = again(max_steps=steps)
             trainer.settings[section] = trainer.settings.get(section, {}) | {name: "other"}
             trainer.limits.allow_changes.append(f"{section}.{name}")
             with raised or contextlib.nullcontext():
                 assert trainer.restore() == 2  # with more updates it reads the other
+    trainer = again(max_steps=2)
+    trainer.settings["data"] = {"train_source": "elsewhere/the_same.en"}
+    trainer.limits.allow_changes.append("data.train_source")
+    assert trainer.restore() == 2
 
 
 def test_a_larger_number_of_updates_is_none_where_patience_ended_the_run(tmp_path):
