@@ -1,11 +1,14 @@
 """The scores that choose checkpoints and stop a training: those of the run's settings."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from dtmt_tf.config import DataConfig
 from dtmt_tf.runs import score
+from dtmt_tf.runs import validator as module
 from dtmt_tf.runs.validator import LARGEST_EXPONENT, RunValidator
 from tests.runs.test_scoring import CORPUS, run_of
 
@@ -27,3 +30,16 @@ def test_a_validation_scores_translations_against_references(corpus, nats):
         **{"cross_entropy": nats, "perplexity": math.exp(min(nats, LARGEST_EXPONENT))},
     }
     assert found.samples == [("s", "a b c d e f g", "a b c d e"), ("t", "x", "x")]
+
+
+@pytest.mark.parametrize(("sentences", "tokens"), [(0, 4096), (16, 16 * 80), (128, 4096)])
+def test_validation_reads_no_more_at_once_than_training(monkeypatch, sentences, tokens):
+    asked = []
+    monkeypatch.setattr(module, "CrossEntropy", lambda model, pairs, most: asked.append(most))
+    monkeypatch.setattr(module, "translate_function", lambda run, model: None)
+    ids = tf.ragged.constant([[3, 1]])
+    monkeypatch.setattr(RunValidator, "_ids", lambda self, lines: (ids, ids))
+    data = DataConfig(sentences_per_batch=sentences, max_length=80, max_tokens_per_batch=4096)
+    corpus = SimpleNamespace(sizes={"validation": 1}, lines=lambda split: (["a"], ["A"]))
+    RunValidator(SimpleNamespace(corpus=corpus, experiment=SimpleNamespace(data=data)), None)
+    assert asked == [tokens]
