@@ -62,7 +62,6 @@ def command(arguments: Sequence[str] | None = None) -> int:
         return 0
     _tell_of_another_model(experiment)
     _tell_of_unread(experiment, origins)
-    _tell_of_rate(experiment.training)
     if sized := own_text.table(experiment, origins):
         logger.info("Sized from the text; --set changes any of it:\n%s", sized)
 
@@ -243,6 +242,7 @@ def _train(
     from dtmt_tf.training import OUT_OF_TIME, Limits, is_chief, make_strategy, wait_for_all
 
     strategy = make_strategy(multiworker, args.devices or None)
+    _tell_of_rate(experiment.training)  # by TensorFlow, which workers have to join first
     folder = common.run_folder(args)
     places = common.places(args)
     init_from = None
