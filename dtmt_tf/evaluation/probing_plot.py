@@ -45,7 +45,8 @@ def draw_on(figure: Figure, systems: Mapping[str, Mapping[str, Probed]], columns
             axes.plot(*zip(*known, strict=True), "x", ms=4, color=bars.lines[0].get_color())
     for t, found_task in enumerate(tasks.values()):
         axes.hlines(found_task.majority, t - 0.4, t + 0.4, color="0.6", lw=1, zorder=0)
-    axes.set_xticks(range(len(tasks)), [f"{name}\n{each.level}" for name, each in tasks.items()])
+    labels = [f"{name}\n{each.level}" for name, each in tasks.items()]
+    axes.set_xticks(range(len(tasks)), labels, parse_math=False)
     axes.set_ylabel("accuracy, %")
     axes.grid(axis="y", lw=0.4)
     axes.set_title("dot: test; cross: random labels, seen; line: most frequent label", fontsize=8)

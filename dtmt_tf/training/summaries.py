@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -232,4 +233,4 @@ def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -
 
 
 def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return re.sub(r"[\\`|]", r"\\\g<0>", text).replace("\n", " ")

@@ -19,6 +19,7 @@ from dtmt_tf.planning.random_ids import vocabulary_sizes
 if TYPE_CHECKING:
     from dtmt_tf.data.pipeline import TrainingSet
     from dtmt_tf.runs import Run
+    from dtmt_tf.text import Vocabulary
 
 RANDOM = "random ids"
 # Source and target length with <eos> of every 242nd pair of multi30k_ende's training set in 8,000
@@ -69,32 +70,39 @@ def need_run(options: Namespace) -> Run:
     return run
 
 
-def training_set(
+def text_of(
     experiment: Experiment, run: Run | None, copies: int = 1, pairs: int = 0
-) -> TrainingSet:
-    """Returns training pairs of a run, or made-up ones, from shards made for this process.
+) -> tuple[Any, Vocabulary] | None:
+    """Returns text and the sub-words of it, or nothing if there is no text.
 
     Args:
         experiment: The settings.
-        run: The source of the text; none for made-up pairs.
-        copies: How often the pairs are repeated.
+        run: The source of the text, if it is not made up.
+        copies: How often its pairs are repeated.
         pairs: Above 0, the number of made-up pairs, in sub-words learnt from them.
     """
-    from dtmt_tf.data.pipeline import TrainingSet
-    from dtmt_tf.data.shards import Shards, preparation
     from dtmt_tf.text import Vocabulary
 
-    data, training = experiment.data, experiment.training
-    if run is None and not pairs:
-        return random_set(experiment, PAIRS * copies)
-    corpus: Any
     if pairs:
-        corpus = RandomText(pairs)
-        source, target = zip(*corpus.stream("train", 0, LEARNT_FROM), strict=True)
-        vocabulary = Vocabulary.train(source, target, data)
-    elif run:
-        corpus = Repeated(list(run.corpus.stream("train")), copies)
-        vocabulary = run.vocabulary
+        made = RandomText(pairs)
+        source, target = zip(*made.stream("train", 0, LEARNT_FROM), strict=True)
+        return made, Vocabulary.train(source, target, experiment.data)
+    if run:
+        return Repeated(list(run.corpus.stream("train")), copies), run.vocabulary
+    return None
+
+
+def training_set(
+    experiment: Experiment, text: tuple[Any, Vocabulary] | None, copies: int = 1
+) -> TrainingSet:
+    """Returns the pairs of `text_of`, or random ids, from shards made for this process."""
+    from dtmt_tf.data.pipeline import TrainingSet
+    from dtmt_tf.data.shards import Shards, preparation
+
+    data, training = experiment.data, experiment.training
+    if text is None:
+        return random_set(experiment, PAIRS * copies)
+    corpus, vocabulary = text
     rate = training.subword_dropout_rate
     made = preparation(_folder(), corpus, vocabulary, bool(rate))
     made.run()

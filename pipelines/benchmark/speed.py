@@ -168,4 +168,5 @@ def markdown(head: Sequence[Any], lines: Sequence[Sequence[Any]]) -> str:
     if not lines:
         return ""
     rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+    cells = ([str(cell).replace("|", r"\|") for cell in row] for row in rows)
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)

@@ -96,7 +96,7 @@ class Updates:
             laps.end("sub-words")
         else:
             sizes = random_ids.vocabulary_sizes(experiment)
-        pairs = corpora.training_set(experiment, run)
+        pairs = corpora.training_set(experiment, corpora.text_of(experiment, run))
         laps.end("training set")
         self.step = training_step(experiment, sizes, options.form, options.devices)
         laps.end("model")
@@ -274,10 +274,9 @@ class Reading:
         data, training = experiment.data, experiment.training
         run = None if options.pairs else corpora.open_run(options)
         self.corpus = experiment.task if run else corpora.RANDOM
-        if run:
-            run.vocabulary  # noqa: B018 - learns or reads sub-words
+        text = corpora.text_of(experiment, run, options.copies, options.pairs)
         start = time.perf_counter()
-        pairs = corpora.training_set(experiment, run, options.copies, options.pairs)
+        pairs = corpora.training_set(experiment, text, options.copies)
         self.preparing = time.perf_counter() - start
         plan = BatchPlan(data, pairs.lengths, training.accumulation_steps, training.seed)
         self.pairs = len(pairs.lengths)

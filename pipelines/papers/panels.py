@@ -154,17 +154,15 @@ def speed_panels(speeds: Sequence[Record]) -> list[Panel]:
     found: dict[str, dict[str, dict[int, tuple[float, float]]]] = {}  # by run, search, beam
     for record in speeds:
         for one in record["configurations"] if record["benchmark"] == "decode" else ():
-            if one.get("bleu"):
+            if "validation" in (one.get("bleu") or {}):
                 point = one["rate"]["median"], one["bleu"]["validation"]
                 by_search = found.setdefault(one["name"].partition(", ")[0], {})
                 by_beam = by_search.setdefault(search_label(one["search"]), {})
                 by_beam[one["search"]["beam_size"]] = point
     searches = dict(sorted(found.get(SEARCHED, {}).items()))
     sizes = {label: found[run][FAST] for label, run in SIZES.items() if FAST in found.get(run, {})}
-    drawn = [_speed_panel(SEARCHED.rpartition("/")[2], searches, "lower left")] if searches else []
-    if len(sizes) > 1:
-        drawn.append(_speed_panel("several sizes", sizes | PEERS, "upper right"))
-    return drawn
+    drawn = _speed_panel(SEARCHED.rpartition("/")[2], searches, "lower left")
+    return drawn + _speed_panel("several sizes", sizes | PEERS, "upper right") * (len(sizes) > 1)
 
 
 def search_label(search: Mapping[str, Any]) -> str:
@@ -176,13 +174,16 @@ def search_label(search: Mapping[str, Any]) -> str:
 
 def _speed_panel(
     title: str, lines: Mapping[str, Mapping[int, tuple[float, float]]], legend: str
-) -> Panel:
-    sizes = sorted(set.intersection(*map(set, lines.values())), reverse=True)
+) -> list[Panel]:
+    shared = set.intersection(*map(set, lines.values())) if lines else set()
+    if not shared:
+        return []
+    sizes = sorted(shared, reverse=True)
     title = f"{title}, beam {', '.join(map(str, sizes))} from left to right"
     drawn = [
         Line(label, [at[size] for size in sizes], label in PEERS) for label, at in lines.items()
     ]
-    return Panel(title, "captions a second", "validation BLEU", drawn, legend=legend)
+    return [Panel(title, "captions a second", "validation BLEU", drawn, legend=legend)]
 
 
 def _belongs(run: Record, curve: Curve) -> bool:

@@ -112,6 +112,9 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
     seconds = sum(each.seconds for each in trained)
     plan = BatchPlan(data, pairs.lengths, slices, training.seed)
+    products = trained[0].settings["training"].get("precision", training.precision)
+    training = dataclasses.replace(training, precision=products)  # whatever it was opened with
+    experiment = dataclasses.replace(experiment, training=training)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = trained[0].history if validated and not run.members else []
@@ -201,14 +204,12 @@ def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
                 f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
     if not contrasts:
         raise UserError(f"No contrast is left: {run.folder} was trained on all of their sources.")
-    known = all(each.distance is not None for each in contrasts)
-    by = "distance" if known else "position"
+    by = "distance" if all(each.distance is not None for each in contrasts) else "position"
     score, size = score_function(run, best_model(run)[0]), run.experiment.decoding.batch_size
     scores = scored(contrasts, lambda pairs: score_pairs(pairs, score, size, "contrast"))
-    kinds = accuracies(contrasts, scores, by)
     bins = {
         kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
-        for kind, of in kinds.items()
+        for kind, of in accuracies(contrasts, scores, by).items()
     }
     return {"contrast": bins, "contrast_measure": by, "contrast_sets": hashes(sets)}
 
@@ -307,10 +308,9 @@ def weights_hash(folder: Path) -> str:
 
 
 def drop_contrasts(path: Path) -> None:
-    """Removes from a record, if it is there, what `contrast` added."""
-    if path.exists():
-        record = read_record(path)
-        write_json(path, {k: v for k, v in record.items() if not k.startswith("contrast")})
+    """Removes from a record what `contrast` added."""
+    record = read_record(path)
+    write_json(path, {k: v for k, v in record.items() if not k.startswith("contrast")})
 
 
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
@@ -328,9 +328,9 @@ def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:
                 "Remove the records of the older corpus."
             )
         rows.setdefault(record["row"], []).append(record)
-    shown = [record for record in group if "contrast_sets" in record]  # older ones do not say
+    shown = [record for record in group if "contrast" in record]
     for record in shown:
-        if record["contrast_sets"] != shown[0]["contrast_sets"]:
+        if record.get("contrast_sets") != shown[0].get("contrast_sets"):
             raise UserError(
                 f"{record['name']} has other sets of contrasts than {shown[0]['name']}. Run the "
                 "rows again with --contrast and the same sets."

@@ -39,6 +39,8 @@ def command() -> int:
         raise UserError(f"attention takes one run. Leave out {args.runs[1]}.")
     if args.text and args.action != "attention":
         raise UserError("--text goes with attention.")
+    if args.action == "attention" and args.report.resolve() != REPORT:
+        raise UserError("attention draws README's picture. Leave out --report.")
     _check_places(args.report, args.records)
     if args.action != "add" and not args.records.is_dir():
         raise UserError(f"There is no folder {args.records} with results.")

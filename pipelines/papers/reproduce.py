@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,8 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     scored_anew = [job for job in missing if (args.records / job.record).exists()]
     for job in scored_anew:
         finished(args, job.row, job.seed)  # none is trained again for other contrasts
+    if scored_anew:
+        _check_contrasts(args, shared, jobs)
     for job in scored_anew:
         records.drop_contrasts(args.records / job.record)  # with other sets no table is made
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
@@ -167,7 +170,24 @@ def _is_done(args: argparse.Namespace, job: Job) -> bool:
         return path.exists()
     known = records.read_record(path)
     asked = records.hashes(args.contrast)
-    return "contrast" in known and known.get("contrast_sets", asked) == asked
+    return known.get("contrast_sets") == asked
+
+
+def _check_contrasts(args: argparse.Namespace, shared: Any, jobs: Sequence[Job]) -> None:
+    """Raises a UserError if rows that are not asked for have accuracies on other contrasts."""
+    asked = {(job.row, job.seed) for job in jobs}
+    others = [
+        f"{record['row']} of seed {record['seed']}"
+        for record in records.read_records(args.records)
+        if record["series"].get("hash") == shared["hash"] and "contrast" in record
+        if (record["row"], record["seed"]) not in asked
+        if record.get("contrast_sets") != records.hashes(args.contrast)
+    ]
+    if others:
+        raise UserError(
+            f"{args.records} has accuracies on other contrasts: {', '.join(others)}. Score these "
+            "anew, too (--rows, --seeds), or name another folder with --records."
+        )
 
 
 def _contrasts(args: argparse.Namespace, row: str) -> list[Path]:

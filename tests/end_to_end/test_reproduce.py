@@ -298,7 +298,14 @@ def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkey
     assert json.loads(path.read_text())["machine"] == elsewhere
     assert json.loads(path.read_text())["settings"] == settled["settings"]
     path.write_text(json.dumps(settled | {"init_from": {"run": "custom/base"}}))
-    assert records.make_record(Run.open(folder, None, tmp_path))["init_from"] == "custom/base"
+    run = Run.open(folder, None, tmp_path)
+    found = records.make_record(run)
+    assert found["init_from"] == "custom/base"
+    (other,) = {"float32", "bfloat16"} - {run.experiment.training.precision}
+    training = dataclasses.replace(run.experiment.training, precision=other)
+    run.experiment = dataclasses.replace(run.experiment, training=training)
+    for name in "settings_hash", "changed_settings":  # as it was trained
+        assert records.make_record(run)[name] == found[name]
 
 
 def test_a_report_without_a_place_for_tables_is_found_before_training(shop, here, tmp_path):

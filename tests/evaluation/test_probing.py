@@ -276,5 +276,6 @@ def test_the_picture_shows_each_system_with_its_control(tmp_path):
     dots = [box.lines[0] for box in axes.containers]
     assert [line.get_ydata().tolist() for line in dots] == [[90.0, 55.0]] * 2
     assert dots[0].get_xdata()[0] < 0 < dots[1].get_xdata()[0]
-    save(probing_plot.figure_of({"one": PROBED}), tmp_path / "a.svg")
+    figure = probing_plot.figure_of({"one": {"$a$": PROBED["Tense"], "$\\no$": PROBED["BShif"]}})
+    save(figure, tmp_path / "a.svg")  # names are no formulas
     assert "<svg" in (tmp_path / "a.svg").read_text()

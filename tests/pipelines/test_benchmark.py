@@ -18,6 +18,7 @@ from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMT
 from dtmt_tf.planning import random_ids
+from dtmt_tf.text import Vocabulary
 from pipelines.benchmark import command as benchmark
 from pipelines.benchmark import corpora, growth, products, speed, timing, translations, updates
 
@@ -268,13 +269,19 @@ def test_input_is_compared_with_a_larger_corpus(measure, text):
     assert record["ratio"]["median"] == pytest.approx(ratio, rel=1e-3)
 
 
-def test_input_of_made_up_text_is_counted_with_what_preparing_it_takes(measure):
+def test_input_of_made_up_text_is_counted_with_what_cutting_it_takes(measure, monkeypatch):
+    def learn(*arguments):  # before the clock starts
+        time.sleep(3)
+        return learned(*arguments)
+
+    learned = Vocabulary.train
+    monkeypatch.setattr(Vocabulary, "train", learn)
     record = measure("input", "--pairs", 300, settings=[*TINY, "data.max_length=90"])
     (one,) = record["configurations"]
     assert one["name"].endswith("made up text")
     assert one["corpus"] == "random ids"
     assert 200 < one["pairs"] <= 300  # those that are not too long
-    assert one["rate"]["median"] > 0 and one["seconds_to_cut_into_subwords"] > 0
+    assert one["rate"]["median"] > 0 and 0 < one["seconds_to_cut_into_subwords"] < 3
 
 
 def test_made_up_text_is_the_same_each_time_and_as_long_as_told():

@@ -353,9 +353,11 @@ def test_rows_of_another_corpus_are_not_compared(number):
 
 
 def test_rows_of_other_contrasts_are_not_compared():
-    found = [record("gru0", contrast_sets=["a"]), record("lgru0"), record("lgru4")]
+    found = [record(row, contrast={}) for row in ("gru0", "lgru0")]
+    page(found)  # of sets that nobody knows
+    found = [record("gru0", contrast={}, contrast_sets=["a"]), record("lgru0"), record("lgru4")]
     page(found)
-    found[2]["contrast_sets"] = ["b"]
+    found[2] |= {"contrast": {}}
     with pytest.raises(UserError, match="run1 has other sets of contrasts than run1. Run the rows"):
         page(found)
 

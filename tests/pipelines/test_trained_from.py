@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import statistics
+import types
 
 import pytest
 
@@ -164,6 +165,38 @@ def test_no_row_is_trained_again_to_be_scored_on_other_contrasts(monkeypatch, tm
     assert place.read_bytes() == known
 
 
+def test_accuracies_on_other_contrasts_are_found_before_any_is_dropped(tmp_path):
+    (tmp_path / "set").write_text("")
+    asked = records.hashes([tmp_path / "set"])
+    args = argparse.Namespace(records=tmp_path, contrast=[tmp_path / "set"])
+    jobs = [types.SimpleNamespace(row="gru0", seed=1)]
+    shared = record("gru0")["series"]
+    for name, row, sets in (("a", "gru0", ["b"]), ("b", "lgru0", asked)):
+        write_json(tmp_path / f"{name}.json", record(row, contrast={}, contrast_sets=sets))
+    reproduce._check_contrasts(args, shared, jobs)
+    write_json(tmp_path / "c.json", record("lgru1", contrast={}))  # whose sets nobody knows
+    write_json(tmp_path / "d.json", record("lgru4", seed=2, contrast={}, contrast_sets=["b"]))
+    with pytest.raises(UserError, match="other contrasts: lgru1 of seed 1, lgru4 of seed 2. Sc"):
+        reproduce._check_contrasts(args, shared, jobs)
+    reproduce._check_contrasts(args, shared | {"hash": "another"}, jobs)
+
+
+def test_a_row_is_done_with_accuracies_on_the_contrasts_that_are_asked_for(tmp_path):
+    (tmp_path / "set").write_text("")
+    job = types.SimpleNamespace(row="dtmt1", record="a.json")
+    args = argparse.Namespace(
+        **dict(paper="deep_architectures", figure=["5"], records=tmp_path),
+        contrast=[tmp_path / "set"],
+    )
+    for known, done in (
+        ({"contrast": {}}, False),
+        ({"contrast": {}, "contrast_sets": ["b"]}, False),
+        ({"contrast": {}, "contrast_sets": records.hashes(args.contrast)}, True),
+    ):
+        write_json(tmp_path / "a.json", known)
+        assert reproduce._is_done(args, job) == done
+
+
 def test_a_set_of_contrasts_is_the_same_packed_and_unpacked(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"x")
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(b"x"))
@@ -172,7 +205,6 @@ def test_a_set_of_contrasts_is_the_same_packed_and_unpacked(tmp_path):
 
 def test_contrasts_of_other_sets_make_room_for_those_that_are_asked_for(tmp_path):
     place = tmp_path / "toy-gru0.json"
-    records.drop_contrasts(place)  # there is none
     write_json(place, record("gru0", contrast={"x": 1}, contrast_sets=["a"]))
     records.drop_contrasts(place)
     assert records.read_record(place) == records.read_record(place) | record("gru0")

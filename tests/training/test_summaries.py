@@ -3,6 +3,7 @@
 import dataclasses
 from types import SimpleNamespace
 
+import markdown
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +14,7 @@ from tensorboard.plugins.hparams import metadata
 from dtmt_tf.config import TrainingConfig
 from dtmt_tf.models import MODELS
 from dtmt_tf.training import Summaries
-from dtmt_tf.training.summaries import LONG, attention_image
+from dtmt_tf.training.summaries import LONG, _escape, attention_image
 
 CELLS = {f"{module}_cell": "lau" for module in ("encoder", "query", "decoder")}
 
@@ -98,6 +99,13 @@ def test_what_tells_whether_it_goes_well_comes_first_and_gates_last(tmp_path, sm
         assert values[f"5 gradient norms/{depth}"] == pytest.approx(np.linalg.norm(norms[members]))
     (row,) = events.Tensors("translations")
     assert rb"| a \| b | c | d e |" in row.tensor_proto.string_val[0]
+
+
+@pytest.mark.parametrize("text", ["``Yes'' he said", "a\\|b", "a|b", "`", "\\", "a\\`b"])
+def test_every_text_is_one_cell_of_the_table_of_translations(text):
+    table = f"| a | b |\n| --- | --- |\n| {_escape(text)} | {_escape(text)} |"
+    row = markdown.markdown(table, extensions=["tables"]).split("<tr>")[-1]
+    assert row.count(f"<td>{text}</td>") == 2
 
 
 def test_every_name_says_what_it_is(tmp_path, small):
