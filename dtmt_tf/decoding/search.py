@@ -74,7 +74,9 @@ def make_search(
                         wanted=wanted,
                         never=never,
                     )
-            few = shortlist(sources, decoding.beam_size, own)
+            # each hypothesis alone gives the best of its own, or all of them together
+            chunks = 2 * decoding.beam_size if decoding.prune else 2
+            few = shortlist(sources, chunks, own)
             with among(few.tokens):
                 hypotheses = beam_search(
                     *(few.step(decode_step), few.first(encode(sources)), max_lengths, decoding),
@@ -97,7 +99,7 @@ def normalised(decode_step: Callable[[Any, Any], tuple[Any, Any]]) -> Step:
 
     def step(ids: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         logits, state = decode_step(ids, state)
-        return tf.nn.log_softmax(logits), state
+        return tf.nn.log_softmax(tf.cast(logits, tf.float32)), state
 
     return step
 

@@ -40,7 +40,7 @@ class Few(NamedTuple):
             hidden, (memory, forbidden) = state
             ids = tf.gather(self.tokens, places)
             logits, (hidden, memory) = decode_step(ids, (hidden, memory))
-            log_probs = tf.nn.log_softmax(logits + forbidden[:, None])
+            log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32) + forbidden[:, None])
             return log_probs, (hidden, (memory, forbidden))
 
         return step
@@ -62,13 +62,13 @@ class Shortlist:
         self.always[[*always.tolist(), EOS_ID]] = True
 
     def __call__(
-        self, source_ids: tf.Tensor, beam_size: int, prefixes: tf.Tensor | None = None
+        self, source_ids: tf.Tensor, chunks: int, prefixes: tf.Tensor | None = None
     ) -> Few:
         """Returns the tokens of a batch, and which of them are each sentence's.
 
         Args:
             source_ids: `[B, S]`, padded with 0.
-            beam_size: Hypotheses of each sentence, K.
+            chunks: How many of `CHUNK_SIZE` tokens there are at least, see `best_continuations`.
             prefixes: What translations begin with, `[B, P]`, padded with 0, if anything.
         """
         batch = tf.shape(source_ids)[0]
@@ -85,9 +85,7 @@ class Shortlist:
         there = tf.where(tf.reduce_any(allowed, axis=0) | (tf.range(self.size) < EOS_ID))
         tokens = tf.cast(there[:, 0], tf.int32)
         places = tf.scatter_nd(there, tf.range(tf.size(tokens)), [self.size])
-        size = (
-            tf.maximum(-(-tf.size(tokens) // CHUNK_SIZE), 2 * beam_size) * CHUNK_SIZE
-        )  # see `beam_search`
+        size = tf.maximum(-(-tf.size(tokens) // CHUNK_SIZE), chunks) * CHUNK_SIZE
         tokens = tf.pad(tokens, [[0, size - tf.size(tokens)]], constant_values=PAD_ID)
         forbidden = tf.where(tf.gather(allowed, tokens, axis=1), 0.0, MINUS_INFINITY)
         return Few(tokens, forbidden, places)

@@ -11,6 +11,11 @@ from dtmt_tf.cells import AbstractRNNCell
 from dtmt_tf.cells.operations import cut
 from dtmt_tf.layers.watching import is_watched, note
 
+OPTIONS = (  # of `keras.layers.RNN`
+    *("return_sequences", "return_state", "go_backwards", "stateful", "unroll"),
+    "zero_output_for_mask",
+)
+
 
 class PreparedCell(keras.layers.Layer):
     """The second half of a cell: runs `step` on inputs that are already prepared.
@@ -45,6 +50,7 @@ class PreparedCell(keras.layers.Layer):
         return self.cell.get_initial_state(batch_size)
 
 
+@keras.saving.register_keras_serializable("dtmt_tf")
 class TransitionRNN(keras.layers.RNN):
     """Runs a cell over time; its input projections and dropout masks are made beforehand.
 
@@ -121,7 +127,14 @@ class TransitionRNN(keras.layers.RNN):
             for name, value in inner.items()
         }
 
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        config = super(keras.layers.RNN, self).get_config()  # without the half of the cell
+        config |= {name: getattr(self, name) for name in OPTIONS}
+        return {**config, "cell": keras.saving.serialize_keras_object(self.transition)}
 
+
+@keras.saving.register_keras_serializable("dtmt_tf")
 class EncoderRNN(TransitionRNN):
     """Reads a sentence in either direction; its states are in the order of the tokens.
 

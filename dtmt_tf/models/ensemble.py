@@ -119,5 +119,5 @@ class _Unchanged(keras.layers.Layer):
 
 def _mean(logits: Any) -> Any:
     """Returns the logarithm of the mean of the probabilities that logits `[..., V]` stand for."""
-    logs = ops.stack([ops.log_softmax(each, axis=-1) for each in logits])
+    logs = ops.stack([ops.log_softmax(ops.cast(each, "float32"), axis=-1) for each in logits])
     return ops.logsumexp(logs, axis=0) - math.log(logs.shape[0])

@@ -55,7 +55,7 @@ def smoothed_cross_entropy(
 
         return (smoothed, plain), gradient
 
-    smoothed, plain = losses(logits)
+    smoothed, plain = losses(tf.cast(logits, tf.float32))
     return smoothed - smoothing_constant(vocab_size, smoothing), plain
 
 
@@ -71,5 +71,5 @@ def r_drop_loss(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     Returns:
         `[N]`, in nats.
     """
-    p, q = tf.nn.log_softmax(logits), tf.nn.log_softmax(others)
+    p, q = (tf.nn.log_softmax(tf.cast(each, tf.float32)) for each in (logits, others))
     return tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=-1) / 2

@@ -1,5 +1,7 @@
 """A search that scores a few words, against one that scores all and leaves out the others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from dtmt_tf.cells import products_in
 from dtmt_tf.config import DecodingConfig, TrainingConfig
 from dtmt_tf.decoding import Shortlist, beam_search, limited, make_search, normalised
+from dtmt_tf.decoding.beam_search import CHUNK_SIZE
 from dtmt_tf.models import DTMTConfig, TransformerConfig
 from tests.cells.twin import randomise
 from tests.decoding.automaton import EOS, settings
@@ -96,6 +99,19 @@ def test_a_list_of_all_words_changes_nothing(model):
     everything = Shortlist(np.full([WORDS, 1], EOS), np.arange(1, WORDS), WORDS)
     plain = make_search(model.encode, model.decode_step, DECODING)(SOURCES)
     assert_equal(searched(model, everything), plain)
+
+
+def test_the_list_is_as_long_as_its_words_where_all_hypotheses_choose_together(model, shortlist):
+    def listed(*arguments):
+        found = shortlist(*arguments)
+        lengths.append(found.tokens.shape[0])
+        return found
+
+    lengths, wide = [], dataclasses.replace(DECODING, beam_size=20)
+    for prune in 0.0, 9.0:
+        decoding = dataclasses.replace(wide, prune=prune)
+        make_search(model.encode, model.decode_step, decoding, listed, model.among)(SOURCES)
+    assert lengths[0] <= WORDS and lengths[-1] == 2 * 20 * CHUNK_SIZE
 
 
 def test_prefixes_need_not_be_on_the_list(model, shortlist):

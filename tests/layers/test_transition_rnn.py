@@ -1,10 +1,13 @@
 """What `TransitionRNN` adds to the contract of the cells it runs."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 
 from dtmt_tf.layers import SeedStream, TransitionRNN
+from dtmt_tf.layers.transition_rnn import EncoderRNN
 from tests.cells.test_deep_transition import built_module
 from tests.cells.twin import module_weights, relative_error
 from tests.reference import numpy_dtmt as ref
@@ -56,6 +59,20 @@ def test_backwards_starts_at_the_end(rng):
     layer = TransitionRNN(module, return_sequences=True, go_backwards=True)
     expected = twin_outputs(inputs[:, ::-1], np.zeros((2, 5)), module_weights(module))
     assert relative_error(layer(inputs), expected) <= 1e-5
+
+
+@pytest.mark.parametrize("kind", [TransitionRNN, EncoderRNN])
+def test_a_layer_is_made_again_from_its_config(rng, kind):
+    options = {"return_sequences": True, "go_backwards": True}
+    layer = kind(built_module("lgru", 1, 3, 5, rng), name="mine", **options)
+    inputs = rng.normal(size=(2, 4, 3)).astype("float32")
+    states = layer(inputs)
+    described = keras.saving.serialize_keras_object(layer)
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(described)))
+    assert type(again) is kind and again.name == "mine"
+    again.build(inputs.shape)
+    again.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(again(inputs), states)
 
 
 @pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dtmt_tf.config import TrainingConfig
+from dtmt_tf.config import DecodingConfig, TrainingConfig
+from dtmt_tf.decoding import make_search
 from dtmt_tf.errors import UserError
 from dtmt_tf.models import DTMTConfig
 from tests.cells.twin import assert_gradients_match, randomise, relative_error, weights_of
@@ -139,6 +140,12 @@ def test_mixed_precision_stays_near_float32(model, dtype_policy):
     state = low.encode(SOURCE)
     step, _ = low.decode_step(np.full((3, 1), 1), state)
     assert relative_error(tf.cast(step, "float32")[:, 0], model(SOURCE, TARGET)[:, 0]) <= 0.05
+    both = [
+        make_search(each.encode, each.decode_step, DecodingConfig())(SOURCE)
+        for each in (model, low)
+    ]
+    np.testing.assert_allclose(both[1].scores[:, 0], both[0].scores[:, 0], rtol=0.02)
+    assert both[1].scores.dtype == "float32"
 
 
 def test_inspection_shows_the_weights_and_gates_of_the_twin(model):

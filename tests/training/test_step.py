@@ -103,6 +103,18 @@ def test_all_replicas_call_one_graph(monkeypatch):
     assert step._replica_sums.get_concrete_function().function_def.attr["_noinline"].b
 
 
+@without_graphs
+def test_under_a_policy_of_less_precision_updates_stay_near(dtype_policy):
+    alpha = dataclasses.replace(PLAIN, r_drop_alpha=1.0)
+    exact = train.__wrapped__(("CPU:0",), alpha, config=DTMT)
+    dtype_policy("mixed_bfloat16")
+    rounded = train.__wrapped__(("CPU:0",), alpha, config=DTMT)
+    for low, high in zip(rounded[1], exact[1], strict=True):
+        assert low.loss.dtype == "float32" and low.finite
+        np.testing.assert_allclose(low.loss, high.loss, rtol=0.02)
+    np.testing.assert_allclose(rounded[0], exact[0], atol=0.01)
+
+
 def test_workers_share_out_the_rows_of_a_batch():
     step = object.__new__(TrainingStep)
     step.slices, step.own_slices = 6, 2
