@@ -16,6 +16,7 @@ LABELS = {  # of systems, by how the names of their runs begin, and row
     deep_architectures.PAPER.prefix: deep_architectures.FIGURES["5"].rows,
     recurrence.PAPER.prefix: recurrence.TABLES["1"].rows,
 }
+SHOWN = "probing-general_ende"  # the table of RECURRENCE.md
 RUN = re.compile(r"([a-z]+-)(\w+)-[0-9a-f]{8}-seed\d+")
 
 Systems = Mapping[str, Mapping[str, Probed]]  # by label and task

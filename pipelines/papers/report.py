@@ -119,16 +119,16 @@ def rewrite(path: Path, folder: Path) -> None:
     """
     _check_places(path, folder)
     found = records.read_records(folder)
+    probed = probes.read(folder)
     if path.resolve() == REPORT:
         speeds = records.read_speeds(folder)
-        probed = probes.read(folder)
         documents = {path: summary(found)} | others(found, speeds, probed)
         pictures.draw(found, speeds, pictures.PICTURES)
         for name, systems in probed.items():
             pictures.draw_probed(pictures.PICTURES / name, systems)
     else:
         paper = _paper_of(path)
-        documents = {path: sections(found, paper) if paper else summary(found)}
+        documents = {path: sections(found, paper, probed) if paper else summary(found)}
     for document, parts in documents.items():
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
 
@@ -177,10 +177,12 @@ def summary(found: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def sections(found: Sequence[Record], paper: Paper) -> dict[str, str]:
+def sections(
+    found: Sequence[Record], paper: Paper, probed: Mapping[str, probes.Systems] | None = None
+) -> dict[str, str]:
     """Returns the generated parts of a paper's page by the name in their markers."""
     of = [record for record in found if records.is_of(record, paper)]
-    return {
+    parts = {
         f"{paper.name} {kind} {name}": tables.each_budget(of, table, write)
         for kind, written, write in (
             ("table", paper.tables, tables.rows_table),
@@ -188,6 +190,10 @@ def sections(found: Sequence[Record], paper: Paper) -> dict[str, str]:
         )
         for name, table in written.items()
     }
+    if paper.name == recurrence.PAPER.name:
+        parts[probes.SHOWN] = tables.NOTHING
+        parts |= {name: probes.table(systems) for name, systems in (probed or {}).items()}
+    return parts
 
 
 def _paper_of(path: Path) -> Paper | None:
@@ -217,10 +223,7 @@ def others(
     found: Sequence[Record], speeds: Sequence[Record], probed: Mapping[str, probes.Systems]
 ) -> dict[Path, dict[str, str]]:
     """Returns the generated parts of the documents beside RESULTS.md."""
-    pages = {ROOT / paper.page: sections(found, paper) for paper in PAPERS.values()}
-    pages[ROOT / recurrence.PAPER.page] |= {
-        name: probes.table(systems) for name, systems in probed.items()
-    }
+    pages = {ROOT / paper.page: sections(found, paper, probed) for paper in PAPERS.values()}
     return {
         **pages,
         ROOT / "README.md": {"headline": tables.headline_table(found)},

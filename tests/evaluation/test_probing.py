@@ -34,6 +34,10 @@ def test_a_task_is_read_from_lines_of_split_label_and_sentence():
 def test_the_ten_tasks_of_senteval_are_known():
     names = "SeLen WC TrDep ToCo BShif Tense SubN ObjN SoMo CoIn".split()
     assert [name for name, _ in KNOWN.values()] == names
+    assert list(KNOWN) == [  # the names of SentEval's files
+        *("sentence_length", "word_content", "tree_depth", "top_constituents", "bigram_shift"),
+        *("past_present", "subj_number", "obj_number", "odd_man_out", "coordination_inversion"),
+    ]
     levels = [level for _, level in KNOWN.values()]
     assert [levels.count(level) for level in ("surface", "syntactic", "semantic")] == [2, 3, 5]
 

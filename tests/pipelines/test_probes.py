@@ -8,7 +8,7 @@ from dtmt_tf.evaluation import probing
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing import Probed
 from dtmt_tf.files import write_json
-from pipelines.papers import pictures, probes, records
+from pipelines.papers import pictures, probes, records, recurrence, report, tables
 
 TENSE = Probed("semantic", Accuracy(90, 100), 50.0, 0.01, Accuracy(60, 100))
 SYSTEMS = {
@@ -37,6 +37,17 @@ def test_what_was_written_is_read_by_the_names_of_the_papers_tables(found):
     assert list(found) == ["probing-general_ende"]
     assert dict(zip(SYSTEMS, systems.values(), strict=True)) == SYSTEMS
     assert list(systems) == ["+ BiARN, 1 layer", "mine"]
+
+
+def test_a_copy_of_the_page_shows_what_lies_beside_its_results_alone(found, tmp_path):
+    copy, none = tmp_path / "mine.md", tmp_path / "none"
+    copy.write_bytes((report.ROOT / recurrence.PAPER.page).read_bytes())
+    report.rewrite(copy, tmp_path)
+    assert "| + BiARN, 1 layer | 90.0 (82.6-94.5) | 60.0 |" in copy.read_text("utf-8")
+    none.mkdir()
+    report.rewrite(copy, none)
+    text = copy.read_text("utf-8").partition(f"<!-- {probes.SHOWN} -->")[2]
+    assert text.split()[:3] == tables.NOTHING.split()
 
 
 def test_two_seeds_of_a_row_are_two_lines(tmp_path):
