@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import os
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from dtmt_tf.errors import UserError
+from dtmt_tf.files import told_if_full
 from dtmt_tf.terminal import bar_columns, bar_interval
 
 FAILURES = (OSError, http.client.HTTPException, ValueError)  # what fetching can end in
@@ -50,6 +53,24 @@ def fetch(url: str, path: Path) -> str:
                 progress.update(len(block))
         _check_end(out.tell(), total)
     return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def downloaded(url: str, partial: Path, advice: str) -> Iterator[str]:
+    """Fetches into a file that is there within this block, whose SHA-256 it gives.
+
+    Raises:
+        UserError: If it cannot be had, which ends in the advice.
+    """
+    try:
+        try:
+            with told_if_full(partial):
+                found = fetch(url, partial)
+        except FAILURES as error:
+            raise UserError(f"Could not download {url}: {error}. {advice}") from error
+        yield found
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def fetch_text(url: str) -> bytes:

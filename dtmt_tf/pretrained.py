@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtmt_tf.errors import DAMAGED, UserError, listed
-from dtmt_tf.fetch import FAILURES, cache_dir, fetch, fetch_text
+from dtmt_tf.fetch import FAILURES, cache_dir, downloaded, fetch_text
 from dtmt_tf.files import flush, told_if_full
 from dtmt_tf.folders import locked
 
@@ -178,12 +178,7 @@ def _download(url: str, sha256: str, folder: Path) -> None:
     """Downloads an archive, checks and unpacks it, see `find_pretrained`."""
     partial = folder.with_name(f"{folder.parent.name}.partial")  # the bar has its name
     _log.info("Downloading %s to %s", url, folder)
-    try:
-        try:
-            with told_if_full(partial):
-                found = fetch(url, partial)
-        except FAILURES as error:
-            raise UserError(f"Could not download {url}: {error}. Run the same again.") from error
+    with downloaded(url, partial, "Run the same again.") as found:
         if found != sha256:
             raise UserError(
                 f"{url} is not the archive that the catalogue names. Nothing of it is used.\n"
@@ -196,5 +191,3 @@ def _download(url: str, sha256: str, folder: Path) -> None:
                 flush(path)
             os.replace(complete, folder)
             flush(folder.parent)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ ALLOWED = {
     "resumable_lines": {"errors", "files"},
     "batched_lines": {"machine", "resumable_lines", "terminal"},
     "refusals": {"errors"},
-    "fetch": {"errors", "terminal"},
+    "fetch": {"errors", "files", "terminal"},
     "pretrained": {"errors", "fetch", "files", "folders"},
     "quiet": set(),
     "machine": set(),

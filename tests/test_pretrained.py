@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf import pretrained
 from dtmt_tf.commands import common, options
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.archive import pack
@@ -286,7 +285,7 @@ def test_an_archive_that_is_none_is_refused(shared, tmp_path):
     contents.append(wrong.read_bytes().replace("\u00fc".encode(), b"\xff\xfe"))  # no UTF-8
     for content in contents:
         wrong.write_bytes(content)
-        digest = pretrained.fetch(wrong.as_uri(), tmp_path / "copy")
+        digest = fetch(wrong.as_uri(), tmp_path / "copy")
         change(shared, file="wrong.zip", sha256=digest)
         with pytest.raises(UserError, match="toy.partial (is no archive|could not be unpacked)"):
             find_pretrained("toy")

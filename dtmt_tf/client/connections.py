@@ -210,21 +210,7 @@ class RestConnection:
     def translate(self, lines: list[str]) -> list[str]:
         """Returns a translation for each line, see `Connection`."""
         body: dict[str, Any] = {"signature_name": self._signature, "inputs": {"text": lines}}
-        try:
-            response = self._session.post(
-                f"{self._model}:predict", json=body, timeout=self._timeout
-            )
-        except self._lost as error:
-            if _is_no_http(error):
-                raise UserError(
-                    f"What answers at {self._address} speaks no HTTP. Is that the port of gRPC "
-                    "(--grpc)? That of REST is 8501 unless the server was told otherwise."
-                ) from error
-            raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
-        except self._requests.Timeout as error:
-            raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
-        except (self._requests.RequestException, ValueError) as error:
-            raise UserError(f"{self._address}: {error}") from error
+        response = self._asked("POST", f"{self._model}:predict", self._timeout, json=body)
         if response.request.method != "POST":  # 301 and 302 lose the lines
             raise UserError(
                 f"The server at {self._address} sends on to {response.url.partition('/v1/')[0]}. "
@@ -244,17 +230,27 @@ class RestConnection:
         texts = outputs.get("translation") if isinstance(outputs, dict) else outputs
         return _checked(texts, lines, self._address)
 
-    def version(self) -> str:
-        """Returns the version that answers now, see `Connection`."""
+    def _asked(self, method: str, address: str, timeout: float, **options: Any) -> Any:
+        """Returns what a server answers to a request, of whatever status."""
         try:
-            answer = self._session.get(self._model, timeout=_STATUS_SECONDS)
+            return self._session.request(method, address, timeout=timeout, **options)
         except self._lost as error:
             if _is_no_http(error):
-                return ""
+                raise UserError(
+                    f"What answers at {self._address} speaks no HTTP. Is that the port of gRPC "
+                    "(--grpc)? That of REST is 8501 unless the server was told otherwise."
+                ) from error
             raise _failure(self._address, "UNAVAILABLE", str(_cause(error))) from error
         except self._requests.Timeout as error:
             raise _failure(self._address, "DEADLINE_EXCEEDED", str(_cause(error))) from error
-        except (self._requests.RequestException, ValueError):  # an address that is none, too
+        except (self._requests.RequestException, ValueError) as error:
+            raise UserError(f"{self._address}: {error}") from error
+
+    def version(self) -> str:
+        """Returns the version that answers now, see `Connection`."""
+        try:
+            answer = self._asked("GET", self._model, _STATUS_SECONDS)
+        except UserError:  # no HTTP, or an address that is none
             return ""
         if (code := _HTTP_CODES.get(answer.status_code)) in _TEMPORARY:
             raise _failure(self._address, code, answer.reason)

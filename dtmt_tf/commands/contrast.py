@@ -136,10 +136,7 @@ def _check(args: argparse.Namespace) -> None:
     common.check_range(args, "bin_width", 1, MAX_BIN_WORDS)
     if args.text and (len(args.sets) != 1 or not _is_json(args.sets[0])):
         raise UserError("--text goes with one JSON set.")
-    if args.plot:
-        from dtmt_tf.evaluation.picture import check_format
-
-        check_format(args.plot)
+    lines.check_picture(args.plot)
     lines.check_different("The set", args.sets)
     from dtmt_tf.translator.places import find_model
 

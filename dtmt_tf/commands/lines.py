@@ -22,6 +22,7 @@ from dtmt_tf.refusals import SKIP
 BYTE_ORDER_MARK = "\ufeff"
 REPLACE = "--replace-invalid"
 STANDARD_INPUT = "standard input"
+PICTURES = (".svg", ".png", ".pdf")
 DEEPEST = 3  # folders from a file of an export, such as one of its assets, up to it
 READ_BYTES = 1 << 16  # bytes that are read at once, if there are so many
 
@@ -93,6 +94,12 @@ def check_page(path: Path | None) -> None:
     """Raises a UserError if a page would have another name than pages have: nothing is replaced."""
     if path and path.suffix != ".html":
         raise UserError(f"{path}: a page's name ends in .html.")
+
+
+def check_picture(path: Path | None) -> None:
+    """Raises a UserError if a picture would have a name of another kind of file."""
+    if path and path.suffix not in PICTURES:
+        raise UserError(f"{path}: a picture's name ends in {', '.join(PICTURES)}.")
 
 
 def check_place(option: str, path: Path) -> None:

@@ -129,10 +129,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.hidden is not None and args.classifier != "mlp":
         raise UserError("--hidden goes with --classifier mlp.")
     common.check_range(args, "seed", 0, 2**31 - 2)
-    if args.plot:
-        from dtmt_tf.evaluation.picture import check_format
-
-        check_format(args.plot)
+    lines.check_picture(args.plot)
     lines.check_different("FILE", args.tasks)
     lines.check_different("--run", args.runs or [])
     if args.runs:

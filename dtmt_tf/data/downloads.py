@@ -12,8 +12,7 @@ from pathlib import Path
 from dtmt_tf.config import RemoteFile
 from dtmt_tf.data.lines import PACKED, FileFacts, facts_of
 from dtmt_tf.errors import UserError
-from dtmt_tf.fetch import FAILURES, fetch
-from dtmt_tf.files import told_if_full
+from dtmt_tf.fetch import downloaded
 from dtmt_tf.folders import locked
 
 _log = logging.getLogger(__name__)
@@ -72,22 +71,15 @@ def _fetched(file: RemoteFile, data_dir: Path | None, cache_dir: Path) -> Path:
     partial = target.with_name(target.name + ".partial")
     target.parent.mkdir(parents=True, exist_ok=True)
     _log.info("Downloading %s to %s", file.url, target)
-    try:
-        try:
-            with told_if_full(partial):
-                fetch(file.url, partial)
-        except FAILURES as error:
-            root = data_dir or Path("<directory>")
-            raise UserError(
-                f"Could not download {file.url}: {error}. Fetch it on a machine that can, put it "
-                f"at {root / file.path} (plain, .gz or .xz), and name {root} by --data-dir or by "
-                "the environment variable DTMT_DATA_DIR."
-            ) from error
+    root = data_dir or Path("<directory>")
+    advice = (
+        f"Fetch it on a machine that can, put it at {root / file.path} (plain, .gz or .xz), and "
+        f"name {root} by --data-dir or by the environment variable DTMT_DATA_DIR."
+    )
+    with downloaded(file.url, partial, advice):
         advice = "Run again; if it stays wrong, the data set has changed"
         _verify(target, file, advice, functools.partial(facts_of, partial, target.suffix))
         os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 

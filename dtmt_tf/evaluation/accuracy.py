@@ -26,6 +26,15 @@ class Accuracy:
         return 100.0 * self.correct / self.total
 
     @property
+    def plain(self) -> dict[str, object]:
+        """What JSON has of it; the total stands where its name is known."""
+        return {
+            "correct": self.correct,
+            "accuracy": round(self.percent, 3),
+            "interval": [round(end, 3) for end in self.interval],
+        }
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the share, in percent (Wilson, 1927); the share lies in it."""
         n, share = self.total, self.correct / self.total

@@ -144,11 +144,5 @@ def _cell(accuracy: Accuracy) -> str:
 
 def _plain(both: Both) -> dict[str, object]:
     named = {"log_probability": both.summed, "divided_by_length": both.by_length}
-    return {"pairs": both.summed.total} | {
-        name: {
-            "correct": accuracy.correct,
-            "accuracy": round(accuracy.percent, 3),
-            "interval": [round(end, 3) for end in accuracy.interval],
-        }
-        for name, accuracy in named.items()
-    }
+    plain = {name: accuracy.plain for name, accuracy in named.items()}
+    return {"pairs": both.summed.total, **plain}

@@ -7,19 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FORMATS = (".svg", ".png", ".pdf")
-
-
-def check_format(path: Path) -> None:
-    """Raises a UserError if a picture's name has none of the known ends."""
-    if path.suffix not in FORMATS:
-        raise UserError(f"{path}: a picture's name ends in {', '.join(FORMATS)}.")
 
 
 def as_label(name: str) -> str:

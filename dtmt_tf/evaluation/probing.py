@@ -192,12 +192,7 @@ def from_plain(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Probed]:
 
 
 def _plain(accuracy: Accuracy) -> dict[str, object]:
-    return {
-        "correct": accuracy.correct,
-        "sentences": accuracy.total,
-        "accuracy": round(accuracy.percent, 3),
-        "interval": [round(end, 3) for end in accuracy.interval],
-    }
+    return {"correct": accuracy.correct, "sentences": accuracy.total} | accuracy.plain
 
 
 def _scaled(representations: Representations) -> dict[str, list[np.ndarray]]:

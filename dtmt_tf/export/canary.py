@@ -19,33 +19,35 @@ LINES_AT_ONCE = 8
 ALLOWED_LOSS = 5.0  # BLEU on few samples, against the version before; more is refused
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}  # memory may be taken
 
+Pair = tuple[str, str]  # a source and its translation
+
 
 @dataclass(frozen=True)
 class Canary:
     """What a version has to show.
 
     Args:
-        pairs: Samples of the run: sources and their translations.
         score: Gives translations and references a BLEU score.
         min_bleu: Least BLEU on the samples; by default `ALLOWED_LOSS` less than the version
             before has.
         force: Whether a version is published that fails, or that is the same as the one before.
     """
 
-    pairs: Sequence[tuple[str, str]]
     score: Callable[[list[str], list[str]], float]
     min_bleu: float | None = None
     force: bool = False
 
-    def translate(self, folder: Path, lines_at_once: int = LINES_AT_ONCE) -> list[str]:
-        """Returns a version's translations of the samples.
+    def translate(
+        self, folder: Path, pairs: Sequence[Pair], lines_at_once: int = LINES_AT_ONCE
+    ) -> list[str]:
+        """Returns a version's translations of the sources of samples.
 
         Raises:
             UserError: If it does not load, does not answer or fails on a warm-up request.
         """
         result = subprocess.run(
             [sys.executable, "-P", SCRIPT, folder, str(lines_at_once)],
-            input=json.dumps([source for source, _ in self.pairs]).encode(),
+            input=json.dumps([source for source, _ in pairs]).encode(),
             capture_output=True,
             env={**os.environ, **ENVIRONMENT},
         )
@@ -62,9 +64,9 @@ class Canary:
         translations: list[str] = json.loads(result.stdout)
         return translations
 
-    def bleu(self, translations: list[str]) -> float:
-        """Returns the score of translations of the samples."""
-        return self.score(translations, [target for _, target in self.pairs])
+    def bleu(self, translations: list[str], pairs: Sequence[Pair]) -> float:
+        """Returns the score of translations of samples."""
+        return self.score(translations, [target for _, target in pairs])
 
     def problems(self, translations: list[str], bleu: float, before: float | None) -> list[str]:
         """Lists what speaks against publishing a version.

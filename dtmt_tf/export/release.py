@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dtmt_tf.errors import DAMAGED, UserError
-from dtmt_tf.export.canary import LINES_AT_ONCE, Canary
+from dtmt_tf.export.canary import LINES_AT_ONCE, Canary, Pair
 from dtmt_tf.export.endpoints import Endpoints
 from dtmt_tf.export.manifest import MANIFEST, problems, read_manifest, write_manifest
 from dtmt_tf.export.model_card import card_text, model_card, without_folders
@@ -43,7 +42,7 @@ def release(
     *,
     description: str,
     checkpoints: Sequence[int],
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     canary: Canary | None = None,
     older: bool = False,
 ) -> Path:
@@ -59,8 +58,8 @@ def release(
         scores: What `scores.json` holds; may be empty.
         description: The task's.
         checkpoints: The updates that the weights are the mean of.
-        pairs: Sentences of the task, for the warm-up.
-        canary: What the version has to show; by default nothing.
+        pairs: Samples of the run, for the warm-up and the canary; the model need not take all.
+        canary: What the version has to show on them; by default nothing.
         older: Whether an older version than the newest may be the same.
 
     Returns:
@@ -100,7 +99,8 @@ def release(
                 what = "of the same weights, settings and program"
                 logger.info("No new version: %s is %s.", version, what)
                 return version
-        warmup = sample_requests(_accepted(endpoints, pairs), accepts=endpoints.accepts)
+        pairs = _accepted(endpoints, pairs)
+        warmup = sample_requests(pairs, accepts=endpoints.accepts)
         export_saved_model(endpoints, place, card, warmup)
         files = {"experiment.json": experiment, "scores.json": scores}
         for name, content in files.items():
@@ -108,9 +108,8 @@ def release(
         (place / "MODEL_CARD.md").write_text(card_text(card), encoding="utf-8")
         against: list[str] = []
         if canary:
-            canary = replace(canary, pairs=_accepted(endpoints, canary.pairs))
-            size = _lines_at_once(endpoints, canary)
-            about["canary"], against = _try(canary, place, last, size)
+            size = _lines_at_once(endpoints, pairs)
+            about["canary"], against = _try(canary, pairs, place, last, size)
         write_manifest(place, about)
         number = next_version(folder)
         if against and not force:
@@ -163,15 +162,15 @@ def weights_hash(model: TranslationModel) -> str:
     return result.hexdigest()
 
 
-def _accepted(endpoints: Endpoints, pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+def _accepted(endpoints: Endpoints, pairs: Sequence[Pair]) -> Sequence[Pair]:
     """Returns the pairs whose source the model takes; the shortest, if it takes none."""
     taken = [pair for pair in pairs if endpoints.accepts("translate", [pair[0]])]
     return taken or [min(pairs, key=lambda pair: len(pair[0].encode()))]
 
 
-def _lines_at_once(endpoints: Endpoints, canary: Canary) -> int:
+def _lines_at_once(endpoints: Endpoints, pairs: Sequence[Pair]) -> int:
     """Returns how many samples a request may have, one after the other."""
-    size, sources = LINES_AT_ONCE, [source for source, _ in canary.pairs]
+    size, sources = LINES_AT_ONCE, [source for source, _ in pairs]
     while size > 1 and not all(
         endpoints.accepts("translate", sources[start : start + size])
         for start in range(0, len(sources), size)
@@ -199,17 +198,19 @@ def _changes(last: Path | None, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _try(
-    canary: Canary, place: Path, last: Path | None, lines_at_once: int
+    canary: Canary, pairs: Sequence[Pair], place: Path, last: Path | None, lines_at_once: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Tries a version; returns what the manifest says of that, and what speaks against it."""
-    samples = _hash([list(pair) for pair in canary.pairs])
-    translations = canary.translate(place, lines_at_once)
-    bleu = canary.bleu(translations)
-    before = _score_of(canary, last, samples) if last and canary.min_bleu is None else None
+    samples = _hash([list(pair) for pair in pairs])
+    translations = canary.translate(place, pairs, lines_at_once)
+    bleu = canary.bleu(translations, pairs)
+    before = None
+    if last and canary.min_bleu is None:
+        before = _score_of(canary, pairs, last, samples)
     return {"samples": samples, "bleu": bleu}, canary.problems(translations, bleu, before)
 
 
-def _score_of(canary: Canary, version: Path, samples: str) -> float | None:
+def _score_of(canary: Canary, pairs: Sequence[Pair], version: Path, samples: str) -> float | None:
     """Returns a published version's score on the samples: from its manifest, or tried anew."""
     try:
         known = read_manifest(version).get("canary", {})
@@ -218,7 +219,7 @@ def _score_of(canary: Canary, version: Path, samples: str) -> float | None:
     except UserError:
         pass
     try:
-        return canary.bleu(canary.translate(version, 1))
+        return canary.bleu(canary.translate(version, pairs, 1), pairs)
     except UserError as error:
         logger.warning("%s is not compared with: %s", version, error)
         return None

@@ -21,6 +21,7 @@ from dtmt_tf.layers import (
     TokenEmbedding,
 )
 from dtmt_tf.models.recurrent_model import RecurrentModel
+from dtmt_tf.models.translation_model import tying
 from dtmt_tf.settings import require, setting
 
 HIGH_CELLS = ("gru", "rgru", "cgru", "crgru")
@@ -45,11 +46,7 @@ class DeepRNNConfig(ModelConfig):
     high_cell: str = setting("gru", "levels above the base", choices=HIGH_CELLS)
     high_transition: int = _depth(1, "GRU blocks of each level above the base")
     output_depth: int = _depth(1, "layers before the softmax")
-    tied_embeddings: str = setting(
-        "target",
-        "target: its table is the softmax's; all: the source's, too",
-        choices=("none", "target", "all"),
-    )
+    tied_embeddings: str = tying("target")
     transition_offset: float = setting(
         0.0,
         "how far blocks without input update at first; below 0: shallow start",

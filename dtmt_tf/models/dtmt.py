@@ -18,6 +18,7 @@ from dtmt_tf.layers import (
     TransitionDecoderCell,
 )
 from dtmt_tf.models.recurrent_model import RecurrentModel
+from dtmt_tf.models.translation_model import tying
 from dtmt_tf.settings import require, setting
 
 CELLS: dict[str, type[GatedCell]] = {"gru": GRUCell, "lau": LAUCell, "lgru": LGRUCell}
@@ -44,11 +45,7 @@ class DTMTConfig(ModelConfig):
     encoder_depth: int = _depth(4, "T-GRUs after the encoder's first cell; 0: shallow")
     query_depth: int = _depth(4, "T-GRUs after the query transition's first cell")
     decoder_depth: int = _depth(4, "T-GRUs after the decoder transition's first cell")
-    tied_embeddings: str = setting(
-        "none",
-        "target: its table is the softmax's; all: the source's, too",
-        choices=("none", "target", "all"),
-    )
+    tied_embeddings: str = tying("none")
     update_offset: float = setting(0.0, "first offsets of update gates, and of a LAU's input gate")
     transition_offset: float = setting(
         0.0, "added to update_offset in T-GRUs; below 0: little change at first"

@@ -20,7 +20,7 @@ from dtmt_tf.layers import (
     TransformerStack,
 )
 from dtmt_tf.layers.attention import MASKED_SCORE
-from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements
+from dtmt_tf.models.translation_model import Multiplications, TranslationModel, elements, tying
 from dtmt_tf.settings import require, setting
 
 
@@ -36,11 +36,7 @@ class TransformerConfig(ModelConfig):
     encoder_layers: int = setting(6, "layers of the encoder", at_least=1, at_most=1000)
     decoder_layers: int = setting(6, "layers of the decoder", at_least=1, at_most=1000)
     pre_norm: bool = setting(False, "Transformer layers: norm before each sub-layer, not after it")
-    tied_embeddings: str = setting(
-        "none",
-        "target: its table is the softmax's; all: the source's, too",
-        choices=("none", "target", "all"),
-    )
+    tied_embeddings: str = tying("none")
     relative_distance: int = setting(
         0,
         "above 0: self-attention knows relative positions, up to this distance",

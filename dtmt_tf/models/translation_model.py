@@ -10,6 +10,17 @@ from typing import Any, NamedTuple
 
 import keras
 
+from dtmt_tf.settings import setting
+
+
+def tying(default: str) -> Any:
+    """Returns the setting `tied_embeddings`."""
+    return setting(
+        default,
+        "target: its table is the softmax's; all: the source's, too",
+        choices=("none", "target", "all"),
+    )
+
 
 class Multiplications(NamedTuple):
     """Products with weights and of attention in the forward pass, in multiplications each."""

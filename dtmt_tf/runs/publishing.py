@@ -42,7 +42,6 @@ def _publish(run: Run, min_bleu: float | None, force: bool, older: bool) -> Path
     what = "an ensemble of" if run.members else "the mean of updates" if steps[1:] else "update"
     names = [member.folder.name for member in run.members] or map(str, steps)
     logger.info("Exporting %s %s", what, ", ".join(names))
-    pairs = _samples(run)
 
     def bleu(translations: list[str], references: list[str]) -> float:
         return score(run, translations, references).bleu
@@ -54,8 +53,8 @@ def _publish(run: Run, min_bleu: float | None, force: bool, older: bool) -> Path
         run.read("scores.json"),
         description=run.description,
         checkpoints=steps,
-        pairs=pairs,
-        canary=Canary(pairs, bleu, min_bleu, force),
+        pairs=_samples(run),
+        canary=Canary(bleu, min_bleu, force),
         older=older,
     )
 

@@ -12,6 +12,12 @@ take the files that `evaluate.py` has made of the splits MT02 to MT08, such as `
 from dtmt_tf.config import DataConfig, EvaluationConfig, Task, TrainingConfig
 from dtmt_tf.tasks.language_pair import language_pair
 
+OF_LDC = """\
+LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one sentence a line \
+(plain, .gz or .xz),
+Chinese cut into words, English tokenised and in lower case:
+  nist/train.{zh,en}: the 1.25 million pairs from LDC"""
+
 TASK = Task(
     name="nist_zhen",
     description="NIST Chinese-English, the paper's settings (2 GPUs); the files are your own",
@@ -45,10 +51,7 @@ TASK = Task(
         validation_steps=2000,
     ),
     evaluation=EvaluationConfig(tokenize="multi-bleu", lowercase=True),
-    unavailable="LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one "
-    "sentence a line (plain, .gz or .xz),\nChinese cut into words, English tokenised and in lower "
-    "case:\n"
-    "  nist/train.{zh,en}: the 1.25 million pairs from LDC\n"
+    unavailable=f"{OF_LDC}\n"
     "  nist/MT06.{zh,en}: NIST 2006, with the first of its four references, for validation\n"
     "  nist/{MT02,MT03,MT04,MT05,MT08}.{zh,en}: the tests, likewise",
 )

@@ -18,6 +18,7 @@ import dataclasses
 
 from dtmt_tf.config import DataConfig, DecodingConfig, EvaluationConfig, Task, TrainingConfig
 from dtmt_tf.tasks.language_pair import language_pair
+from dtmt_tf.tasks.nist_zhen import OF_LDC
 
 SPECIAL = 3  # <pad>, <eos> and <unk>
 
@@ -69,10 +70,7 @@ NIST_ZHEN = Task(
         length_offset=0.0,  # scores are divided by the length
     ),
     evaluation=EvaluationConfig(tokenize="13a", lowercase=True),
-    unavailable="LDC licenses these corpora; none can be downloaded. Below --data-dir belong, one "
-    "sentence a line (plain, .gz or .xz),\nChinese cut into words, English tokenised and in lower "
-    "case:\n"
-    "  nist/train.{zh,en}: the 1.25 million pairs from LDC\n"
+    unavailable=f"{OF_LDC}\n"
     "  nist/MT02.{zh,en}: NIST 2002, with the first of its four references, for validation\n"
     "  nist/{MT03,MT04,MT05,MT06}.{zh,en}: the tests, likewise",
 )

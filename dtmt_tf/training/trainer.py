@@ -265,7 +265,7 @@ class Trainer:
                 self.loss = float(update.loss)
                 if update.finite:
                     self.bad_steps = 0
-                elif self._goes_back(bar, batch, self.loss):
+                elif self._goes_back(bar, batch):
                     batches = self._batches()
                     bar.reset()
                     bar.update(self.step)
@@ -307,7 +307,7 @@ class Trainer:
         )
         return dataset.as_numpy_iterator()  # type: ignore[no-any-return]
 
-    def _goes_back(self, bar: tqdm, batch: Batch, loss: float) -> bool:
+    def _goes_back(self, bar: tqdm, batch: Batch) -> bool:
         """Notes an update that was not finite; after some in a row, goes back at half the rate.
 
         It goes back to before the first of them, though a checkpoint was made since.
@@ -326,7 +326,7 @@ class Trainer:
         path = self.checkpoints.folder.parent / f"bad-step-{self.step:08d}{worker}.json"
         record = {
             "step": self.step,
-            "loss": str(loss),
+            "loss": str(self.loss),
             "first_non_finite": tensor,
             "pairs": self.validator.texts(*batch),
         }

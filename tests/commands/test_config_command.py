@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf import startup
 from dtmt_tf.commands import common, options
 from dtmt_tf.commands.config import command, settings_of, table
 from dtmt_tf.errors import UserError
@@ -15,12 +14,6 @@ from dtmt_tf.models import MODELS
 from dtmt_tf.settings import about
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def started(monkeypatch):
-    """TensorFlow has started in this process."""
-    monkeypatch.setattr(startup, "start_tensorflow", lambda: None)
 
 
 @pytest.fixture

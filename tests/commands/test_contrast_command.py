@@ -6,7 +6,6 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from dtmt_tf import startup
 from dtmt_tf.commands.contrast import command
 from dtmt_tf.errors import UserError
 from dtmt_tf.translator import Translator
@@ -51,11 +50,6 @@ def models(tmp_path_factory):
             {"score": module.score, "serving_default": module.translate},
         )
     return folder
-
-
-@pytest.fixture(autouse=True)
-def started(monkeypatch):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
 
 
 @pytest.fixture

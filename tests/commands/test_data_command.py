@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from dtmt_tf import startup
 from dtmt_tf.commands import data
 from dtmt_tf.data import inspection
 from dtmt_tf.data.inspection import Side
@@ -16,7 +15,6 @@ from tests.evaluation.test_run_report import Reader
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch, tmp_path):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

@@ -9,20 +9,17 @@ import pytest
 
 import dtmt_tf.evaluation
 import dtmt_tf.runs
-from dtmt_tf import startup
 from dtmt_tf.commands import evaluate
 from dtmt_tf.errors import UserError
 
 
 def test_comet_takes_one_reference(monkeypatch):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     files = ["--hypotheses", "new.de", "--sources", "text.en", "--comet", "m"]
     with pytest.raises(UserError, match="one reference. Received: 2. Name one of"):
         evaluate.command(["--references", "a.de", "b.de", *files])
 
 
 def test_comet_is_loaded_before_anything_is_translated(monkeypatch, tmp_path):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     monkeypatch.setitem(sys.modules, "comet", None)
     run = SimpleNamespace(folder=tmp_path, experiment=SimpleNamespace(model_name="dtmt_tiny"))
     monkeypatch.setattr(dtmt_tf.runs.Run, "open", lambda *_: run)
@@ -78,7 +75,6 @@ def test_comet_is_given_sources_translations_and_references_in_this_order(
     tmp_path, monkeypatch, of_run
 ):
     asked = []
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     monkeypatch.setattr("dtmt_tf.evaluation.comet.Comet", lambda name: name)
     monkeypatch.setattr(
         "dtmt_tf.evaluation.comet.with_comet", lambda scores, *rest: asked.append(rest) or scores
@@ -120,7 +116,6 @@ def test_files_have_no_splits():
 
 
 def test_sources_of_another_length_are_told_before_anything_is_scored(monkeypatch, tmp_path):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     monkeypatch.setattr(dtmt_tf.evaluation, "compare_systems", lambda *_: pytest.fail("it scores"))
     places = [tmp_path / name for name in ("source", "reference", "one", "two")]
     for path in places:

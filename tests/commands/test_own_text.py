@@ -24,7 +24,6 @@ OWN = ["--train", "a.en", "a.de", "--from", "en", "--to", "de"]
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """A folder with text of the user's own, and a cache."""
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("DTMT_DATA_DIR", raising=False)
     monkeypatch.chdir(tmp_path)

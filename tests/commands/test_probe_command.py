@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dtmt_tf import runs, startup
+from dtmt_tf import runs
 from dtmt_tf.commands import probe
 from dtmt_tf.errors import UserError
 
@@ -15,7 +15,6 @@ from dtmt_tf.errors import UserError
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Sentences of digits, labelled by their first; a run knows the digits, another none."""
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
     random = np.random.default_rng(1)
     for name in ("past_present.en.txt", "mine.txt"):
         rows = []

@@ -43,7 +43,6 @@ def stages_of(monkeypatch, tmp_path):
 
     def call(module, *arguments):
         found = []
-        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
         monkeypatch.setattr(module, "follow", lambda _, stages, __: found.extend(stages) or 0)
         assert module.command([*arguments, "--output-dir", str(tmp_path)]) == 0
         data = {}

@@ -139,7 +139,6 @@ def test_a_page_does_not_take_the_place_of_another_file(stopped):
 
 
 def test_a_run_that_another_process_has_is_told_before_anything_is_drawn(stopped, monkeypatch):
-    monkeypatch.setattr(report.startup, "start_tensorflow", lambda: None)  # it has started
     monkeypatch.setattr(report, "attention", lambda run: pytest.fail("drawn in vain"))
     with (stopped.folder / LOCK).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from dtmt_tf import startup
 from dtmt_tf.commands import prompt, translate
 from dtmt_tf.commands.terms import read_glossary
 from dtmt_tf.errors import Refused, UserError
@@ -74,7 +73,6 @@ def run(monkeypatch, tmp_path, capsys):
 
     def call(*arguments, source=b"a b\n\nc\n"):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)  # it has started
         monkeypatch.setattr("dtmt_tf.translator.Translator", Upper)
         stream = io.BytesIO(source) if isinstance(source, bytes) else source
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))

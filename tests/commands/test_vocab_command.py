@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dtmt_tf import startup
 from dtmt_tf.commands import vocab
 from dtmt_tf.config import DataConfig
 from dtmt_tf.data.dictionary import read_dictionary
@@ -15,11 +14,6 @@ from dtmt_tf.tasks import TASKS
 from dtmt_tf.text import Vocabulary
 
 LINES = ["ab ab ab cd", "ab cd", "ab x"] * 20
-
-
-@pytest.fixture(autouse=True)
-def started(monkeypatch):
-    monkeypatch.setattr(startup, "start_tensorflow", lambda *_, **__: None)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def without_trial(patch):
     """Lets versions be published without a process that tries them; `workshop` has one tried."""
-    patch.setattr(Canary, "translate", lambda self, *_: [target for _, target in self.pairs])
+    patch.setattr(Canary, "translate", lambda self, _, pairs, *__: [target for _, target in pairs])
 
 
 def run(script, *arguments, stdin=None):
@@ -105,6 +105,18 @@ def numbers(count, seed, seen):
     return pairs
 
 
+def write_digits(folder, sizes, first_seed=0):
+    """Writes a corpus of `numbers`, parts of these sizes; returns the settings that name it."""
+    seen, settings = set(), []
+    for seed, (split, count) in enumerate(sizes.items(), first_seed):
+        pairs = numbers(count, seed, seen)
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            settings.append(f"data.{split}_{side}={path}")
+    return settings
+
+
 def picture(*_):
     """A point; to draw attention takes most of the time of a small validation."""
     return np.zeros((1, 1, 4), np.uint8)
@@ -128,14 +140,8 @@ class Workshop:
 def workshop(tmp_path_factory):
     """Trains on digits in two parts: stopped by Ctrl-C, then to the end."""
     folder = tmp_path_factory.mktemp("workshop")
-    seen = set()
     settings = [*SETTINGS, *LEARNING]
-    for seed, (split, count) in enumerate({"test": 200, "validation": 100, "train": 4000}.items()):
-        pairs = numbers(count, seed, seen)
-        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            path = folder / f"{split}.{side}"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            settings.append(f"data.{split}_{side}={path}")
+    settings += write_digits(folder, {"test": 200, "validation": 100, "train": 4000})
     arguments = ["--task", "custom", "--name", "digits", "--output-dir", str(folder / "models")]
     with_settings = [*arguments, "--model", MODEL, "--set", *settings]
     errors = folder / "stopped.stderr"

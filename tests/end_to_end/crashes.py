@@ -45,7 +45,7 @@ from dtmt_tf.runs import Session  # noqa: F401
 from dtmt_tf.training import OUT_OF_TIME, CheckpointFolder, summaries
 from dtmt_tf.translator import Translator  # noqa: F401
 from tests import faults
-from tests.end_to_end.conftest import ROOT, numbers, picture
+from tests.end_to_end.conftest import ROOT, picture, write_digits
 from tests.faults import ERRORS, Ended, Fault
 
 SETTINGS = [
@@ -208,11 +208,7 @@ def snapshots(top: Path, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, Pat
     made = {(): top / "corpus"}
     corpus = made[()]
     corpus.mkdir()
-    seen: set[str] = set()
-    for seed, (split, count) in enumerate({"test": 3, "validation": 2, "train": 40}.items()):
-        pairs = numbers(count, seed, seen)
-        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            (corpus / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    write_digits(corpus, {"test": 3, "validation": 2, "train": 40})
 
     def make(names: tuple[str, ...]) -> Path:
         if names not in made:

@@ -35,8 +35,7 @@ from tests.end_to_end import starting  # noqa: F401 - before what imports Tensor
 from dtmt_tf import startup
 from dtmt_tf.commands import process, train
 from dtmt_tf.training import CheckpointFolder, Trainer, TrainingStep, summaries
-from tests.end_to_end.conftest import ROOT, picture
-from tests.end_to_end.conftest import numbers as sentences
+from tests.end_to_end.conftest import ROOT, picture, write_digits
 
 EVERY = 4  # updates between checkpoints
 SETTINGS = [
@@ -112,11 +111,7 @@ class Training:
         self.checkpoints = CheckpointFolder(self.run / "train" / "checkpoints", 2, 5)
         self.starts: list[Start] = []
         settings = [*SETTINGS, *MODELS[model], f"training.max_steps={steps}"]
-        pairs = sentences(400, 1, set())
-        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            path = folder / f"train.{side}"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            settings.append(f"data.train_{side}={path}")
+        settings += write_digits(folder, {"train": 400}, first_seed=1)
         self.arguments = [
             *("--task", "custom", "--model", model, "--name", "ended"),
             *("--output-dir", str(folder / "models"), "--set", *settings),

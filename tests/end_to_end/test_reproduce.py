@@ -22,7 +22,7 @@ from dtmt_tf.runs import Run, Session, session
 from dtmt_tf.training import Trainer, make_strategy, summaries
 from pipelines.papers import PAPERS, records, reproduce
 from pipelines.papers.paper import Row
-from tests.end_to_end.conftest import ROOT, SETTINGS, numbers, picture
+from tests.end_to_end.conftest import ROOT, SETTINGS, picture, write_digits
 from tests.training.toy_trainer import graphless
 
 pytestmark = pytest.mark.slow
@@ -40,13 +40,7 @@ def lines_of(path):
 def shop(tmp_path_factory):
     """Arguments of a small reproduction, and what its first two commands said."""
     folder = tmp_path_factory.mktemp("reproduce")
-    settings, seen = [], set()
-    for seed, (split, count) in enumerate({"test": 40, "validation": 10, "train": 400}.items()):
-        pairs = numbers(count, seed, seen)
-        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            path = folder / f"{split}.{side}"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            settings.append(f"data.{split}_{side}={path}")
+    settings = write_digits(folder, {"test": 40, "validation": 10, "train": 400})
     settings += [*SETTINGS, f"training.validation_steps={UPDATES}", "decoding.beam_size=1"]
     settings += ["training.candidate_dropout_rate=0.1", "training.schedule_decay_start=1280"]
     settings += ["training.schedule_decay_end=2560", "model.units=16", "model.embedding_dim=16"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dtmt_tf.training import CheckpointFolder
-from tests.end_to_end.conftest import QUICKLY, ROOT, numbers
+from tests.end_to_end.conftest import QUICKLY, ROOT, write_digits
 from tests.end_to_end.killing import MODELS, SETTINGS
 
 STEPS = 20
@@ -30,14 +30,7 @@ TINY = [
 def corpus(tmp_path_factory):
     """Settings that name a small corpus, with batches that no number of devices divides."""
     folder = tmp_path_factory.mktemp("corpus")
-    seen, settings = set(), list(TINY)
-    for seed, (split, count) in enumerate({"validation": 20, "train": 301}.items()):
-        pairs = numbers(count, seed, seen)
-        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            path = folder / f"{split}.{side}"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            settings.append(f"data.{split}_{side}={path}")
-    return settings
+    return [*TINY, *write_digits(folder, {"validation": 20, "train": 301})]
 
 
 IMPORTING = """

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dtmt_tf.commands.lines import check_picture
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import accuracy, contrast_plot, picture
 from dtmt_tf.evaluation.contrast import Accuracy, accuracies, bin_name, format_accuracies, plain
@@ -234,7 +235,7 @@ def test_a_plot_has_a_line_for_each_model_and_its_intervals(tmp_path):
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert text.startswith("<?xml") and "distance, words" in text
     with pytest.raises(UserError, match=r"a\.doc: a picture's name ends in \.svg, \.png, \.pdf"):
-        picture.check_format(tmp_path / "a.doc")
+        check_picture(tmp_path / "a.doc")
 
 
 def test_the_quantile_is_that_of_the_normal_distribution():

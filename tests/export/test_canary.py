@@ -9,7 +9,7 @@ PAIRS = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
 
 
 def found(translations, bleu=30.0, before=None, **options):
-    canary = Canary(PAIRS, lambda hypotheses, references: bleu, **options)
+    canary = Canary(lambda hypotheses, references: bleu, **options)
     return canary.problems(translations, bleu, before)
 
 

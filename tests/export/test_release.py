@@ -81,7 +81,7 @@ def quick(monkeypatch):
         return folder
 
     monkeypatch.setattr(RELEASE, "export_saved_model", export)
-    monkeypatch.setattr(Canary, "translate", lambda self, folder, size: [t for _, t in self.pairs])
+    monkeypatch.setattr(Canary, "translate", lambda self, _, pairs, size: [t for _, t in pairs])
 
 
 def names(folder):
@@ -90,7 +90,7 @@ def names(folder):
 
 def test_a_version_is_tried_in_a_fresh_process_and_published_whole(endpoints, tmp_path):
     scores = Scores(12.5)
-    version = published(endpoints, tmp_path, Canary(PAIRS, scores))
+    version = published(endpoints, tmp_path, Canary(scores))
     assert version == tmp_path / "1" == latest_version(tmp_path)
     assert names(tmp_path) == ["1"] and problems(version) == []
     manifest = read_manifest(version)
@@ -105,9 +105,9 @@ def test_a_version_is_tried_in_a_fresh_process_and_published_whole(endpoints, tm
 
 
 def test_a_model_that_answers_nothing_is_not_published(endpoints, tmp_path, quick, monkeypatch):
-    monkeypatch.setattr(Canary, "translate", lambda self, folder, size: [""] * len(self.pairs))
+    monkeypatch.setattr(Canary, "translate", lambda self, _, pairs, size: [""] * len(pairs))
     with pytest.raises(UserError, match="3 of 3 samples are translated as nothing") as error:
-        published(endpoints, tmp_path, Canary(PAIRS, Scores(0.0)))
+        published(endpoints, tmp_path, Canary(Scores(0.0)))
     refused = tmp_path / "refused-1"
     assert f"lies in {refused}" in str(error.value) and "--force" in str(error.value)
     assert names(tmp_path) == ["refused-1"] and problems(refused) == []
@@ -118,7 +118,7 @@ def test_a_model_that_answers_nothing_is_not_published(endpoints, tmp_path, quic
 def test_a_model_that_a_fresh_process_can_not_load_is_not_published(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
     with pytest.raises(UserError, match="does not work in a fresh process") as error:
-        Canary(PAIRS, Scores()).translate(tmp_path)
+        Canary(Scores()).translate(tmp_path, PAIRS)
     assert len(str(error.value).splitlines()) <= 4
 
 
@@ -127,7 +127,7 @@ def test_a_fresh_process_that_is_killed_is_told_of_memory(tmp_path, monkeypatch)
     run = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda _, **options: run(killed, **options))
     with pytest.raises(UserError, match=r"(?s)fresh process:\n  SIGKILL ended it: memory may have"):
-        Canary(PAIRS, Scores()).translate(tmp_path)
+        Canary(Scores()).translate(tmp_path, PAIRS)
 
 
 def test_the_same_weights_settings_and_program_make_no_new_version(
@@ -140,7 +140,7 @@ def test_the_same_weights_settings_and_program_make_no_new_version(
     assert names(tmp_path) == ["1"]
     monkeypatch.setattr(RELEASE, "_program_hash", lambda: "of a later program")
     assert published(endpoints, tmp_path) == tmp_path / "2"
-    forced = Canary(PAIRS, Scores(1.0, 1.0), force=True)  # and the version before is tried
+    forced = Canary(Scores(1.0, 1.0), force=True)  # and the version before is tried
     assert published(endpoints, tmp_path, forced) == tmp_path / "3"
     later = {"validation": SCORE}  # scored after it was exported
     assert published(endpoints, tmp_path, scores=later) == tmp_path / "3"
@@ -161,12 +161,12 @@ def test_an_older_version_that_is_the_same_counts_where_nothing_was_trained(
 def test_a_refused_version_does_not_take_the_place_of_something_else(
     endpoints, tmp_path, quick, monkeypatch
 ):
-    monkeypatch.setattr(Canary, "translate", lambda self, folder, size: [""] * len(self.pairs))
+    monkeypatch.setattr(Canary, "translate", lambda self, _, pairs, size: [""] * len(pairs))
     (tmp_path / "refused-1").mkdir()
     (tmp_path / "refused-1" / "mine").touch()
     told = "(?s)are translated as nothing.*was not kept: .*refused-1 is something else"
     with pytest.raises(UserError, match=told):
-        published(endpoints, tmp_path, Canary(PAIRS, Scores(0.0)))
+        published(endpoints, tmp_path, Canary(Scores(0.0)))
     assert names(tmp_path) == ["refused-1"] and names(tmp_path / "refused-1") == ["mine"]
 
 
@@ -237,11 +237,11 @@ def test_samples_and_requests_are_within_the_limits(
     monkeypatch.setattr(RELEASE, "export_saved_model",
                         lambda *args: warm.extend(args[3]) or export(*args))  # fmt: skip
     monkeypatch.setattr(
-        Canary, "translate", lambda self, _, size: tried.extend([self.pairs, size]) or ["x"]
+        Canary, "translate", lambda self, _, pairs, size: tried.extend([pairs, size]) or ["x"]
     )
     monkeypatch.setattr(endpoints, "limits", ExportConfig(**limits))
     pairs = sorted([*PAIRS, ("the cat " * 9, "die Katze")], key=lambda pair: len(pair[0]))
-    published(endpoints, tmp_path, Canary(pairs, Scores(9.0)), pairs=pairs)
+    published(endpoints, tmp_path, Canary(Scores(9.0)), pairs=pairs)
     assert tried == [pairs[:samples], at_once]
     assert all(endpoints.accepts(name, *inputs.values()) for name, inputs in warm)
     assert bool(warm) == (limits != {"max_bytes": 1})
@@ -260,12 +260,12 @@ def test_a_damaged_version_is_replaced_by_a_new_one(endpoints, tmp_path, quick):
 
 
 def test_a_worse_version_is_refused_unless_forced(endpoints, tmp_path, quick, caplog):
-    published(make(2), tmp_path, Canary(PAIRS, Scores(40.0)))
+    published(make(2), tmp_path, Canary(Scores(40.0)))
     for _ in range(2):  # the refused one makes room for its like
         with pytest.raises(UserError, match="BLEU 34.00 on 3 samples; the version before has 40"):
-            published(endpoints, tmp_path, Canary(PAIRS, Scores(34.0)))
+            published(endpoints, tmp_path, Canary(Scores(34.0)))
     assert names(tmp_path) == ["1", "refused-2"]
-    version = published(endpoints, tmp_path, Canary(PAIRS, Scores(34.0), force=True))
+    version = published(endpoints, tmp_path, Canary(Scores(34.0), force=True))
     assert version == latest_version(tmp_path) == tmp_path / "2"
     assert "Published all the same: BLEU 34.00" in caplog.text
 
@@ -276,7 +276,7 @@ def test_a_version_before_that_was_not_tried_on_the_samples_is_tried_now(
     published(make(2), tmp_path)
     scores = Scores(20.0, 40.0)  # the new one is tried first
     with pytest.raises(UserError, match="BLEU 20.00 on 3 samples; the version before has 40.00"):
-        published(endpoints, tmp_path, Canary(PAIRS, scores))
+        published(endpoints, tmp_path, Canary(scores))
 
 
 def test_going_back_is_moving_a_version_away(endpoints, tmp_path, quick):

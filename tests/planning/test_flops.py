@@ -11,14 +11,6 @@ from dtmt_tf.planning import flops
 from dtmt_tf.planning.random_ids import vocabulary_sizes
 from pipelines.benchmark import command as benchmark
 
-TINY = [
-    *(f"model.{module}_depth=0" for module in ("encoder", "query", "decoder")),
-    *("model.units=8", "model.embedding_dim=8", "model.num_heads=2", "data.max_length=20"),
-    *("data.max_tokens_per_batch=64", "data.source_vocab_size=40", "decoding.extra_length=4"),
-]
-WORDS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
-
-
 # The arithmetic.
 
 

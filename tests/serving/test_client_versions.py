@@ -140,7 +140,7 @@ def test_what_an_answer_over_rest_means(monkeypatch, answer, told):
         return SimpleNamespace(status_code=answer[0], reason="Reason", content=answer[1])
 
     connection = RestConnection("http://localhost:1", "m", "s", 10.0)
-    monkeypatch.setattr(connection._session, "get", get)
+    monkeypatch.setattr(connection._session, "request", get)
     if told:
         with pytest.raises(TemporaryFailure, match=told):
             connection.version()
@@ -153,7 +153,7 @@ def test_an_address_that_sends_on_and_loses_the_lines_is_told(monkeypatch):
     sent = SimpleNamespace(
         request=SimpleNamespace(method="GET"), url="https://there:2/v1/models/m:predict"
     )
-    monkeypatch.setattr(connection._session, "post", lambda *_, **unused: sent)
+    monkeypatch.setattr(connection._session, "request", lambda *_, **unused: sent)
     with pytest.raises(UserError, match="sends on to https://there:2. Name that"):
         connection.translate(["a"])
 
@@ -163,7 +163,7 @@ def test_a_host_that_does_not_answer_is_not_a_late_answer(monkeypatch):
         raise requests.ConnectTimeout("nobody there")
 
     connection = RestConnection("http://localhost:1", "m", "s", 10.0)
-    monkeypatch.setattr(connection._session, "post", post)
+    monkeypatch.setattr(connection._session, "request", post)
     with pytest.raises(TemporaryFailure, match="cannot be reached") as error:
         connection.translate(["a"])
     assert not isinstance(error.value, LateAnswer)  # whose lines are divided

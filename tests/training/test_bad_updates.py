@@ -88,7 +88,7 @@ def test_each_worker_notes_its_own_bad_pairs(tmp_path, monkeypatch, undiagnosed)
     monkeypatch.setattr("dtmt_tf.training.trainer.worker_number", lambda strategy: 1)
     trainer.summaries = None  # as of all workers but the chief
     with tqdm(disable=True) as bar:
-        assert not trainer._goes_back(bar, batch, float("nan"))
+        assert not trainer._goes_back(bar, batch)
     record = json.loads((tmp_path / "bad-step-00000000-worker-1.json").read_text())
     assert len(record["pairs"]) == len(batch.source_ids)
     assert record["first_non_finite"] == "stub"
