@@ -111,26 +111,36 @@ def release(
             size = _lines_at_once(endpoints, pairs)
             about["canary"], against = _try(canary, pairs, place, last, size)
         write_manifest(place, about)
-        number = next_version(folder)
-        if against and not force:
-            refused = folder / f"{REFUSED}{number}"
-            if (refused / MANIFEST).exists():
-                shutil.rmtree(refused)
-            kept = f"The version lies in {refused}, which no server takes."
-            if refused.exists():
-                kept = f"The version was not kept: {refused} is something else."
-            else:
-                move(place, refused)
-            raise UserError(
-                "Not published:\n  " + "\n  ".join(against) + f"\n{kept} Export with --force to "
-                "publish it all the same."
-            )
-        for reason in against:
-            logger.warning("Published all the same: %s.", reason)
-        version = folder / str(number)
-        move(place, version)
+        version = _published(place, folder, against, force)
     if changes := _changes(last, experiment["settings"]):
         logger.info("Settings that differ from those of %s:\n  %s", last, "\n  ".join(changes))
+    return version
+
+
+def _published(place: Path, folder: Path, against: Sequence[str], force: bool) -> Path:
+    """Moves a version from where it was built to where it is served; returns that folder.
+
+    Raises:
+        UserError: If something speaks against it and nothing forces it: it lies beside, then.
+    """
+    number = next_version(folder)
+    if against and not force:
+        refused = folder / f"{REFUSED}{number}"
+        if (refused / MANIFEST).exists():
+            shutil.rmtree(refused)
+        kept = f"The version lies in {refused}, which no server takes."
+        if refused.exists():
+            kept = f"The version was not kept: {refused} is something else."
+        else:
+            move(place, refused)
+        raise UserError(
+            "Not published:\n  " + "\n  ".join(against) + f"\n{kept} Export with --force to "
+            "publish it all the same."
+        )
+    for reason in against:
+        logger.warning("Published all the same: %s.", reason)
+    version = folder / str(number)
+    move(place, version)
     return version
 
 

@@ -83,20 +83,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     whole = shared_training(paper, args.task, args.recipe).max_steps
     args.max_steps = args.max_steps or whole
     rows = _rows(args)
-    if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
-        raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
-    lines.check_different("The set", args.contrast)
-    for path in args.contrast:
-        read_set(path)  # a missing or damaged one is told before hours of work
-    needed = any(paper.figures[name].contrast for name in args.figure)
-    if needed and not (args.contrast or args.plan):
-        raise UserError("That figure shows accuracies on contrastive translations: --contrast SET.")
-    refused = REFUSED | (REFUSED_IF_TIMED if any(paper.rows[row].time_of for row in rows) else {})
-    for setting in args.set:
-        if reason := refused.get(setting.partition("=")[0]):
-            raise UserError(f"{setting} can not be set here: {reason}.")
-        if args.precision and setting.startswith(f"{PRECISION}="):
-            raise UserError(f"{setting} can not be set beside --precision.")
+    _check(args, paper, rows)
     args.seeds = list(dict.fromkeys(args.seeds))
     jobs = make_jobs(args, rows)
     if args.begin_with:
@@ -122,7 +109,7 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     scored_anew = [job for job in missing if (args.records / job.record).exists()]
     for job in scored_anew:
         finished(args, job.row, job.seed)  # none is trained again for other contrasts
-    if scored_anew:
+    if args.contrast:
         _check_contrasts(args, shared, jobs)
     for job in scored_anew:
         records.drop_contrasts(args.records / job.record)  # with other sets no table is made
@@ -133,26 +120,9 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
         if _is_done(args, job):
             logger.info("%s: done, %s", progress, job.record)
             continue
-        row = paper.rows[job.row]
-        work = f"{job.experiment.training.max_steps:,} updates"
-        if row.weights_of:
-            work = f"weights of {row.weights_of}" + f", {row.together} trainings" * (
-                row.together > 1
-            )
-        logger.info("%s: %s", progress, work)
-        code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
-        if code in CRASHES:
-            raise UserError(
-                f"{job.row} was killed. Memory may have run out: --set "
-                "data.max_tokens_per_batch=N training.accumulation_steps=A reads as much in less."
-            )
-        if code > 128:
+        if code := _run(args, job, progress, shared):
             print(f"Stopped in row {k} of {len(jobs)}; the same command goes on.", file=sys.stderr)
             return code
-        if code:
-            raise UserError(
-                f"{job.row} failed, see above. To run the others first, name them with --rows."
-            )
         report.rewrite(args.report, args.records)
     if args.figure:
         for path in pictures.draw_figures(
@@ -161,6 +131,52 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
             print(f"Figure: {path}")
     print(f"Tables: {page}")
     return 0
+
+
+def _check(args: argparse.Namespace, paper: Paper, rows: Sequence[str]) -> None:
+    """Raises a UserError if arguments do not fit, before hours of work."""
+    if args.begin_with and args.begin_with not in (keys := paper.keys(args.preset)):
+        raise UserError(f"Unknown row {args.begin_with!r}. --begin-with takes: {', '.join(keys)}.")
+    lines.check_different("The set", args.contrast)
+    for path in args.contrast:
+        read_set(path)  # a missing or damaged one is told before hours of work
+    needed = any(paper.figures[name].contrast for name in args.figure)
+    if needed and not (args.contrast or args.plan):
+        raise UserError("That figure shows accuracies on contrastive translations: --contrast SET.")
+    refused = REFUSED | (REFUSED_IF_TIMED if any(paper.rows[row].time_of for row in rows) else {})
+    for setting in args.set:
+        if reason := refused.get(setting.partition("=")[0]):
+            raise UserError(f"{setting} can not be set here: {reason}.")
+        if args.precision and setting.startswith(f"{PRECISION}="):
+            raise UserError(f"{setting} can not be set beside --precision.")
+
+
+def _run(args: argparse.Namespace, job: Job, progress: str, shared: dict[str, Any]) -> int:
+    """Trains, scores and records a row in a process of its own.
+
+    Returns:
+        0, or the exit code of a signal.
+
+    Raises:
+        UserError: If the row failed.
+    """
+    row = PAPERS[args.paper].rows[job.row]
+    work = f"{job.experiment.training.max_steps:,} updates"
+    if row.weights_of:
+        trainings = f", {row.together} trainings" if row.together > 1 else ""
+        work = f"weights of {row.weights_of}{trainings}"
+    logger.info("%s: %s", progress, work)
+    code = _in_process(functools.partial(_work, args, job.row, job.seed, shared))
+    if code in CRASHES:
+        raise UserError(
+            f"{job.row} was killed. Memory may have run out: --set "
+            "data.max_tokens_per_batch=N training.accumulation_steps=A reads as much in less."
+        )
+    if 0 < code <= 128:
+        raise UserError(
+            f"{job.row} failed, see above. To run the others first, name them with --rows."
+        )
+    return code
 
 
 def _is_done(args: argparse.Namespace, job: Job) -> bool:
