@@ -50,6 +50,7 @@ KINDS: dict[str, Any] = {
 }
 SECTIONS = ("model", *KINDS)
 LATER = ("export",)  # sections that runs of version 0.1 do not have
+NOTHING = ("none", "null", "~")
 Change = tuple[str, Any, str]  # a setting, its value and where that comes from
 
 
@@ -234,11 +235,11 @@ def _parse_value(key: str, value: str | tuple[str, ...], kind: Any) -> Any:
     """Returns a value by the type of its setting; several texts are for one that is a list."""
     if typing.get_origin(kind) is tuple:  # of texts, divided by commas
         texts = value.split(",") if isinstance(value, str) else value
-        return tuple(text for text in texts if text)
+        return tuple(text for text in texts if text and value not in NOTHING)
     if not isinstance(value, str):
         raise UserError(f"`{key}` should be one value. Received: {', '.join(value)}.")
     if isinstance(kind, types.UnionType):  # such as `int | None`
-        if value.lower() in ("none", "null", "~"):
+        if value.lower() in NOTHING:
             return None
         kind = next(option for option in typing.get_args(kind) if option is not type(None))
     try:

@@ -44,8 +44,11 @@ _WITHOUT_BLANKS = (*CHINESE, "ja", "th", "lo", "km", "my", "shn", "bo", "dz")
 
 
 def base_language(code: str) -> str:
-    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"`, `"ZH"` and `"zho"`."""
-    base = code.lower().replace("_", "-").partition("-")[0]
+    """Returns `"zh"` for `"zh-TW"`, `"zh_Hans"`, `"ZH"` and `"zho"`; a private code as it is."""
+    whole = code.lower().replace("_", "-")
+    base = whole.partition("-")[0]
+    if base == "x":
+        return whole
     return _shorter(base) if len(base) == 3 else base
 
 

@@ -157,7 +157,9 @@ def _coverage(facts: TextFacts, known: Settings) -> Sized | None:
 
     Not where every character leaves room for as many sub-words that are longer.
     """
-    size = min(known["data.source_vocab_size"], known["data.target_vocab_size"])
+    size = known["data.source_vocab_size"]
+    if not known["data.joint_vocabulary"]:
+        size = min(size, known["data.target_vocab_size"])
     if facts.alphabet < 1000 or 2 * facts.alphabet <= size:
         return None
     return Sized(0.9995, f"{facts.alphabet:,} different characters, some of them rare")

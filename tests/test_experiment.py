@@ -189,3 +189,9 @@ def test_show_says_what_each_setting_means_above_it():
 def test_a_task_has_the_usual_decoding_and_evaluation():
     assert (TASK.decoding, TASK.evaluation) == (DecodingConfig(), EvaluationConfig())
     assert (TASK.files, TASK.unavailable) == ((), "")
+
+
+@pytest.mark.parametrize("nothing", ["", "none", "null", "~"])
+def test_a_list_of_nothing_is_empty(nothing):
+    found, _ = resolved("data.reserved_symbols=a", f"data.reserved_symbols={nothing}")
+    assert found.data.reserved_symbols == ()

@@ -210,10 +210,17 @@ def test_pairs_are_held_out_if_none_are_for_validation():
 def test_alphabet_length_and_processor_count():
     chinese, sizes = sized(facts(23_000, alphabet=3000))
     assert chinese.data.character_coverage == 1 and "data.character_coverage" not in sizes
-    for alphabet, given in ((2000, ()), (1000, ("data.target_vocab_size=1900",))):
+    apart = "data.joint_vocabulary=false"
+    for alphabet, given in (
+        (2000, ()),
+        (1000, ("data.source_vocab_size=1900",)),
+        (1000, ("data.target_vocab_size=1900", apart)),
+    ):
         found, sizes = sized(facts(3000, alphabet=alphabet), *given)
         assert found.data.character_coverage == 0.9995
         assert f"{alphabet:,} different" in sizes["data.character_coverage"].reason
+    unused = sized(facts(3000, alphabet=1000), "data.target_vocab_size=1900")[0]
+    assert unused.data.character_coverage == 1
     others = sized(facts(23_000))[0].data.source_vocab_size
     assert math.isclose(chinese.data.source_vocab_size, others + 2910, abs_tol=50)
     for longest, most in ((3, 40), (24, 50), (70, 140), (900, 256)):

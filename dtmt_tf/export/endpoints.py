@@ -197,6 +197,7 @@ class Endpoints:
             s, t = (longest_of(tf.gather(lengths, rows)) for lengths in (source_length, tokens))
             ids = tf.gather(target_ids, rows)[:, :t]
             logits = self.model(tf.gather(source_ids, rows)[:, :s], ids)
+            logits = tf.cast(logits, tf.float32)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
             return -tf.reduce_sum(tf.where(ids > PAD_ID, losses, 0.0), axis=1)
 

@@ -44,7 +44,7 @@ class DeepLAUConfig(ModelConfig):
         "none", "what layers above the first add to their state: x or W x", choices=CONNECTIONS
     )
     gate_offset: float = setting(
-        0.0, "constant in update gates and a LAU's input gate; below 0: keeps"
+        0.0, "constant in update gates, and a LAU's input gate; + lets more in"
     )
     initializer_stddev: float = setting(
         0.04, "deviation of the normal first weights; 0.08 suits 256 units", above=0, at_most=100

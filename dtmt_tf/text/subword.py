@@ -101,6 +101,8 @@ def train_subwords(
             minloglevel=2,
         )
     except RuntimeError as error:
+        if text.ended_by:
+            raise text.ended_by from None
         if most := re.search(r"Vocabulary size too high .*<= (\d+)", str(error)):
             raise TooFewSubwords(setting, vocab_size, int(most[1])) from error
         if "!sentences_.empty()" in str(error):
@@ -110,6 +112,8 @@ def train_subwords(
             "See data.source_vocab_size, data.target_vocab_size, data.character_coverage and "
             "data.normalization."
         ) from error
+    if text.ended_by:  # which SentencePiece may take for the end of the text
+        raise text.ended_by
     if text.total > MAX_LINES:
         logger.info("Sub-words are learnt from %s of %s lines", f"{MAX_LINES:,}", f"{text.total:,}")
     if text.too_long:
@@ -128,13 +132,18 @@ class _Counted:
         self._first = ""  # that holds anything
         self.total = 0
         self.too_long = 0
+        self.ended_by: BaseException | None = None  # Ctrl-C, or what reading them ended in
 
     def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self._first = self._first or line
-            self.total += 1
-            self.too_long += len(line) > MAX_BYTES // 4 and len(line.encode()) > MAX_BYTES
-            yield line
+        try:
+            for line in self._lines:
+                self._first = self._first or line
+                self.total += 1
+                self.too_long += len(line) > MAX_BYTES // 4 and len(line.encode()) > MAX_BYTES
+                yield line
+        except (Exception, KeyboardInterrupt) as error:  # SentencePiece gives its text alone
+            self.ended_by = error
+            raise
 
     def none_taken(self) -> str:
         """Returns why SentencePiece took none of them."""

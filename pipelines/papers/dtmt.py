@@ -148,7 +148,7 @@ TABLES: dict[str, Table] = {
         {
             "transformer": ("Transformer, same updates", 42.95),
             "transformer-searched": ("Transformer, searched, same updates", 42.95),
-            "transformer-light": ("Transformer, searched, 3 + 3 layers, same updates", 42.95),
+            "transformer-light": ("Transformer, searched, 3 + 3 layers, less dropout", 42.95),
             "transformer-same_time": ("Transformer, same minutes as DTMT#4", None),
             "gru0": ("ShallowRNMT", 41.57),
             "lgru1": ("DTMT#1", 44.41),

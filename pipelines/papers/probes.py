@@ -22,11 +22,11 @@ RUN = re.compile(r"([a-z]+-)(\w+)-[0-9a-f]{8}-seed\d+")
 Systems = Mapping[str, Mapping[str, Probed]]  # by label and task
 
 
-def read(folder: Path) -> dict[str, Systems]:
-    """Returns what was found, by the name of the file in a folder of results."""
+def read(folder: Path, name: str = f"{PROBES}*") -> dict[str, Systems]:
+    """Returns what was found, by the name of the file in a folder of results; of all, or one."""
     return {
         path.stem: dict(zip(_labels(record), map(from_plain, record.values()), strict=True))
-        for path in sorted(folder.glob(f"{PROBES}*.json"))
+        for path in sorted(folder.glob(f"{name}.json"))
         for record in [read_record(path)]
     }
 

@@ -7,23 +7,19 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtmt_tf.commands.contrast import read_set
-from dtmt_tf.data.lines import read_whole
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
-from dtmt_tf.files import write_json
 from dtmt_tf.languages import has_blanks
 from pipelines.papers import signals
 from pipelines.papers.paper import Paper
 
 if TYPE_CHECKING:
-    from dtmt_tf.evaluation.contrast_sets import Contrast
     from dtmt_tf.runs import Run
 
 RECORDS = Path(__file__).resolve().parents[1] / "results"
@@ -70,6 +66,16 @@ def sizes(experiment: Experiment) -> list[int]:
     return [getattr(experiment.model, name, 0) for name in names]
 
 
+def as_trained(run: Run) -> Experiment:
+    """Returns a run's settings with the products that trained it, whatever it is opened with."""
+    training = run.experiment.training
+    trained = (run.members or [run])[0].newest().settings["training"]
+    products = trained.get("precision", training.precision)
+    return dataclasses.replace(
+        run.experiment, training=dataclasses.replace(training, precision=products)
+    )
+
+
 def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None) -> Record:
     """Describes a finished run, scored anew.
 
@@ -112,9 +118,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
     seconds = sum(each.seconds for each in trained)
     plan = BatchPlan(data, pairs.lengths, slices, training.seed)
-    products = trained[0].settings["training"].get("precision", training.precision)
-    training = dataclasses.replace(training, precision=products)  # whatever it was opened with
-    experiment = dataclasses.replace(experiment, training=training)
+    experiment = as_trained(run)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
     validations = trained[0].history if validated and not run.members else []
@@ -185,47 +189,6 @@ def _weights(folder: Path) -> list[tuple[str, int, int]]:
     return [(str(path.relative_to(folder)), at.st_size, at.st_mtime_ns) for path, at in facts]
 
 
-def contrast(run: Run, sets: Sequence[Path]) -> dict[str, Any]:
-    """Returns a record's part on contrasts, less those whose source was trained on.
-
-    `contrast`: pairs scored right and all pairs, by type of error and by words;
-    `contrast_measure`: whether words count distance or position; `contrast_sets`: their `hashes`.
-
-    Raises:
-        UserError: If there is none.
-    """
-    from dtmt_tf.batched_lines import score_pairs
-    from dtmt_tf.evaluation.contrast import accuracies, scored
-    from dtmt_tf.runs import best_model, score_function
-
-    given = [each for path in sets for each in read_set(path)]
-    contrasts = unseen(given, (source for source, _ in run.corpus.stream("train")))
-    logger.info("%s of %s contrasts have a source that was trained on, and are left out.",
-                f"{len(given) - len(contrasts):,}", f"{len(given):,}")  # fmt: skip
-    if not contrasts:
-        raise UserError(f"No contrast is left: {run.folder} was trained on all of their sources.")
-    by = "distance" if all(each.distance is not None for each in contrasts) else "position"
-    score, size = score_function(run, best_model(run)[0]), run.experiment.decoding.batch_size
-    scores = scored(contrasts, lambda pairs: score_pairs(pairs, score, size, "contrast"))
-    bins = {
-        kind: {name: (both.summed.correct, both.summed.total) for name, both in of.bins.items()}
-        for kind, of in accuracies(contrasts, scores, by).items()
-    }
-    return {"contrast": bins, "contrast_measure": by, "contrast_sets": hashes(sets)}
-
-
-def unseen(contrasts: Sequence[Contrast], sources: Iterable[str]) -> list[Contrast]:
-    """Returns the contrasts of other sources than some, whatever their blanks: sets change them."""
-    asked = {" ".join(each.source.split()) for each in contrasts}
-    seen = {text for source in sources if (text := " ".join(source.split())) in asked}
-    return [each for each in contrasts if " ".join(each.source.split()) not in seen]
-
-
-def hashes(files: Sequence[Path]) -> list[str]:
-    """Returns what tells texts apart, packed or not, in whatever order their files are named."""
-    return sorted(hashlib.sha256(read_whole(path)).hexdigest()[:16] for path in files)
-
-
 def _sentences(run: Run, part: str) -> dict[str, str]:
     """Returns the length of each source of a split, and BLEU's counts for each translation.
 
@@ -261,7 +224,7 @@ def check_same(path: Path, known: Record, run: Run) -> None:
     """
     present = {
         "seed": run.experiment.training.seed,
-        "settings_hash": settings_hash(run.experiment),
+        "settings_hash": settings_hash(as_trained(run)),
         "members": [member.folder.name for member in run.members],
     }
     if known and present != {name: known[name] for name in present}:
@@ -305,12 +268,6 @@ def weights_hash(folder: Path) -> str:
         f"{folder} was scored by an older version, which did not note the weights. Score it anew: "
         f"python pipelines/evaluate.py {folder} --split test"
     )
-
-
-def drop_contrasts(path: Path) -> None:
-    """Removes from a record what `contrast` added."""
-    record = read_record(path)
-    write_json(path, {k: v for k, v in record.items() if not k.startswith("contrast")})
 
 
 def by_row(group: Sequence[Record]) -> dict[str, list[Record]]:

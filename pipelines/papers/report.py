@@ -119,15 +119,15 @@ def rewrite(path: Path, folder: Path) -> None:
     """
     _check_places(path, folder)
     found = records.read_records(folder)
-    probed = probes.read(folder)
     if path.resolve() == REPORT:
-        speeds = records.read_speeds(folder)
+        speeds, probed = records.read_speeds(folder), probes.read(folder)
         documents = {path: summary(found)} | others(found, speeds, probed)
         pictures.draw(found, speeds, pictures.PICTURES)
         for name, systems in probed.items():
             pictures.draw_probed(pictures.PICTURES / name, systems)
     else:
         paper = _paper_of(path)
+        probed = probes.read(folder, probes.SHOWN) if paper is recurrence.PAPER else {}
         documents = {path: sections(found, paper, probed) if paper else summary(found)}
     for document, parts in documents.items():
         write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
@@ -190,7 +190,7 @@ def sections(
         )
         for name, table in written.items()
     }
-    if paper.name == recurrence.PAPER.name:
+    if paper is recurrence.PAPER:
         parts[probes.SHOWN] = tables.NOTHING
         parts |= {name: probes.table(systems) for name, systems in (probed or {}).items()}
     return parts

@@ -22,7 +22,7 @@ from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.quiet import quiet_stderr
 from dtmt_tf.tasks import TASKS
-from pipelines.papers import PAPERS, pictures, records, report
+from pipelines.papers import PAPERS, contrasts, pictures, records, report
 from pipelines.papers.jobs import (
     PRECISION,
     Job,
@@ -110,9 +110,10 @@ def _reproduce(args: argparse.Namespace, paper: Paper) -> int:
     for job in scored_anew:
         finished(args, job.row, job.seed)  # none is trained again for other contrasts
     if args.contrast:
-        _check_contrasts(args, shared, jobs)
+        asked = [(job.row, job.seed) for job in jobs]
+        contrasts.check_others(args.records, shared["hash"], asked, args.contrast)
     for job in scored_anew:
-        records.drop_contrasts(args.records / job.record)  # with other sets no table is made
+        contrasts.drop(args.records / job.record)  # with other sets no table is made
     report.rewrite(args.report, args.records)  # what it lacks is found before hours of work
     for k, job in enumerate(jobs, start=1):
         progress = f"Row {k} of {len(jobs)}: {job.row}, seed {job.seed}"
@@ -185,25 +186,8 @@ def _is_done(args: argparse.Namespace, job: Job) -> bool:
     if not (path.exists() and _contrasts(args, job.row)):
         return path.exists()
     known = records.read_record(path)
-    asked = records.hashes(args.contrast)
+    asked = contrasts.hashes(args.contrast)
     return known.get("contrast_sets") == asked
-
-
-def _check_contrasts(args: argparse.Namespace, shared: Any, jobs: Sequence[Job]) -> None:
-    """Raises a UserError if rows that are not asked for have accuracies on other contrasts."""
-    asked = {(job.row, job.seed) for job in jobs}
-    others = [
-        f"{record['row']} of seed {record['seed']}"
-        for record in records.read_records(args.records)
-        if record["series"].get("hash") == shared["hash"] and "contrast" in record
-        if (record["row"], record["seed"]) not in asked
-        if record.get("contrast_sets") != records.hashes(args.contrast)
-    ]
-    if others:
-        raise UserError(
-            f"{args.records} has accuracies on other contrasts: {', '.join(others)}. Score these "
-            "anew, too (--rows, --seeds), or name another folder with --records."
-        )
 
 
 def _contrasts(args: argparse.Namespace, row: str) -> list[Path]:
@@ -367,8 +351,8 @@ def _train(args: argparse.Namespace, row: str, seed: int, shared: dict[str, Any]
     record = records.make_record(run, row, shared)
     if begins:
         record["begins_with"] = records.weights_hash(begins)
-    if contrasts := _contrasts(args, row):
-        record |= records.contrast(run, contrasts)
+    if sets := _contrasts(args, row):
+        record |= contrasts.accuracies_of(run, sets)
     write_json(args.records / job.record, record)
     scores = record["scores"]
     logger.info("BLEU %s", ", ".join(f"{split} {s['bleu']:.2f}" for split, s in scores.items()))

@@ -14,7 +14,7 @@ from tests.evaluation.test_run_report import Reader
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch, tmp_path):
+def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

@@ -298,6 +298,7 @@ def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkey
     (other,) = {"float32", "bfloat16"} - {run.experiment.training.precision}
     training = dataclasses.replace(run.experiment.training, precision=other)
     run.experiment = dataclasses.replace(run.experiment, training=training)
+    records.check_same(path, found, run)
     for name in "settings_hash", "changed_settings":  # as it was trained
         assert records.make_record(run)[name] == found[name]
 

@@ -7,7 +7,7 @@ import shutil
 import tensorflow as tf
 
 from dtmt_tf.runs import Run
-from pipelines.papers import records
+from pipelines.papers import contrasts
 from tests.end_to_end.conftest import run, tags_of
 
 
@@ -132,7 +132,7 @@ def test_contrast_knows_a_wrong_digit_by_checkpoint_and_by_export(workshop, here
         found += json.loads(out.read_text()).values()
     assert found[0] == found[1]
     opened = Run.open(workshop.run_folder, None, workshop.folder)
-    found_in_record = records.contrast(opened, [table])
+    found_in_record = contrasts.accuracies_of(opened, [table])
     assert found_in_record["contrast_measure"] == "position"
     (bins,) = found_in_record["contrast"].values()
     shown = found[0]["digit"]["by_position"]

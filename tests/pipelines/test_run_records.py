@@ -8,6 +8,7 @@ from dtmt_tf.config import TrainingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.runs import Run
 from dtmt_tf.training import finished
+from pipelines.papers import contrasts as contrasts_of
 from pipelines.papers import records
 
 
@@ -98,4 +99,4 @@ def test_contrasts_of_sources_that_were_trained_on_are_left_out_whatever_their_b
         types.SimpleNamespace(source=source)
         for source in (" A word more.", "For the\u2009Future ", "For theFuture", "Another one.")
     ]
-    assert records.unseen(contrasts, sources) == contrasts[2:]
+    assert contrasts_of.unseen(contrasts, sources) == contrasts[2:]

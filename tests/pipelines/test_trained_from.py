@@ -1,6 +1,7 @@
 """Rows are compared with rows that began alike, and begin with the weights that were recorded."""
 
 import argparse
+import functools
 import gzip
 import statistics
 import types
@@ -10,7 +11,17 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_json
 from dtmt_tf.runs import Run
-from pipelines.papers import PAPERS, figures, jobs, panels, records, report, reproduce, tables
+from pipelines.papers import (
+    PAPERS,
+    contrasts,
+    figures,
+    jobs,
+    panels,
+    records,
+    report,
+    reproduce,
+    tables,
+)
 from pipelines.papers.dtmt import TABLES
 from tests.pipelines.test_results import cells, record
 from tests.pipelines.test_rows import arguments
@@ -167,18 +178,19 @@ def test_no_row_is_trained_again_to_be_scored_on_other_contrasts(monkeypatch, tm
 
 def test_accuracies_on_other_contrasts_are_found_before_any_is_dropped(tmp_path):
     (tmp_path / "set").write_text("")
-    asked = records.hashes([tmp_path / "set"])
-    args = argparse.Namespace(records=tmp_path, contrast=[tmp_path / "set"])
-    jobs = [types.SimpleNamespace(row="gru0", seed=1)]
-    shared = record("gru0")["series"]
+    asked = contrasts.hashes([tmp_path / "set"])
+    series = record("gru0")["series"]["hash"]
+    check = functools.partial(
+        contrasts.check_others, tmp_path, asked=[("gru0", 1)], sets=[tmp_path / "set"]
+    )
     for name, row, sets in (("a", "gru0", ["b"]), ("b", "lgru0", asked)):
         write_json(tmp_path / f"{name}.json", record(row, contrast={}, contrast_sets=sets))
-    reproduce._check_contrasts(args, shared, jobs)
+    check(series)
     write_json(tmp_path / "c.json", record("lgru1", contrast={}))  # whose sets nobody knows
     write_json(tmp_path / "d.json", record("lgru4", seed=2, contrast={}, contrast_sets=["b"]))
     with pytest.raises(UserError, match="other contrasts: lgru1 of seed 1, lgru4 of seed 2. Sc"):
-        reproduce._check_contrasts(args, shared, jobs)
-    reproduce._check_contrasts(args, shared | {"hash": "another"}, jobs)
+        check(series)
+    check("another")
 
 
 def test_a_row_is_done_with_accuracies_on_the_contrasts_that_are_asked_for(tmp_path):
@@ -191,7 +203,7 @@ def test_a_row_is_done_with_accuracies_on_the_contrasts_that_are_asked_for(tmp_p
     for known, done in (
         ({"contrast": {}}, False),
         ({"contrast": {}, "contrast_sets": ["b"]}, False),
-        ({"contrast": {}, "contrast_sets": records.hashes(args.contrast)}, True),
+        ({"contrast": {}, "contrast_sets": contrasts.hashes(args.contrast)}, True),
     ):
         write_json(tmp_path / "a.json", known)
         assert reproduce._is_done(args, job) == done
@@ -200,13 +212,13 @@ def test_a_row_is_done_with_accuracies_on_the_contrasts_that_are_asked_for(tmp_p
 def test_a_set_of_contrasts_is_the_same_packed_and_unpacked(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"x")
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(b"x"))
-    assert len({*records.hashes([tmp_path / "a.tsv", tmp_path / "b.tsv.gz"])}) == 1
+    assert len({*contrasts.hashes([tmp_path / "a.tsv", tmp_path / "b.tsv.gz"])}) == 1
 
 
 def test_contrasts_of_other_sets_make_room_for_those_that_are_asked_for(tmp_path):
     place = tmp_path / "toy-gru0.json"
     write_json(place, record("gru0", contrast={"x": 1}, contrast_sets=["a"]))
-    records.drop_contrasts(place)
+    contrasts.drop(place)
     assert records.read_record(place) == records.read_record(place) | record("gru0")
     assert not [key for key in records.read_record(place) if "contrast" in key]
 

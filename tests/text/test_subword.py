@@ -396,3 +396,14 @@ def test_rare_characters_are_unknown_where_coverage_says_so():
         data = DataConfig(character_coverage=share)
         (ids,) = Subwords(train_subwords(text, size, data)).encode(["z"]).to_list()
         assert (UNK_ID in ids) is not known
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UserError("a damaged shard")])
+def test_what_reading_the_text_ends_in_is_not_taken_for_sub_words_that_cannot_be_made(error):
+    def lines():
+        yield "ab ab cd"
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        train_subwords(lines(), 20, DataConfig())
+    assert raised.value is error
