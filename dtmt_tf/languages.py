@@ -100,26 +100,28 @@ def scripts(code: str) -> frozenset[str]:
     """Returns the scripts that a language is written in, as `script` calls them.
 
     Args:
-        code: Such as `"de"`, which gives `{"LATIN"}`, or `"sr-Latn"`. Nothing is known of private
-            codes, nor of scripts that no letter's name begins with.
+        code: Such as `"de"`, which gives `{"LATIN"}`. `"sr"` gives the scripts of all countries
+            that CLDR knows of, `"sr-ME"` those of one, `"sr-Latn"` the one that it names. Nothing
+            is known of private codes, nor of scripts that no letter's name begins with.
     """
     from babel import Locale
     from babel.core import get_global
 
-    parts = code.replace("-", "_").split("_")
-    likely = get_global("likely_subtags")
-    named = [part.capitalize() for part in parts[1:] if len(part) == 4 and part.isalpha()]
-    found = next(
-        (
-            likely[key]
-            for key in (code.replace("-", "_"), parts[0].lower(), base_language(code))
-            if key in likely and base_language(code) not in ANY_LANGUAGE
-        ),
-        "",
-    )
-    own = (named or found.split("_")[1:2] or [""])[0]
-    name = Locale("en").scripts.get(own, "").upper()
-    return frozenset(_OF_LETTERS.get(own, name.split()[:1])) & _scripts_of_letters()
+    whole = code.replace("-", "_")
+    language, *others = whole.split("_")
+    likely, base = get_global("likely_subtags"), base_language(code)
+    own = [part.capitalize() for part in others if len(part) == 4 and part.isalpha()][:1]
+    if not own and base not in ANY_LANGUAGE:
+        same = [key for key in likely if key.partition("_")[0] in (language.lower(), base)]
+        keys = [whole] if others and whole in likely else [k for k in same if not _names_script(k)]
+        own = [likely[key].split("_")[1] for key in keys]
+    names = ((each, Locale("en").scripts.get(each, "").upper().split()[:1]) for each in own)
+    found = (letters for each, name in names for letters in _OF_LETTERS.get(each, name))
+    return frozenset(found) & _scripts_of_letters()
+
+
+def _names_script(key: str) -> bool:
+    return any(len(part) == 4 for part in key.split("_")[1:])
 
 
 def script(character: str) -> str:

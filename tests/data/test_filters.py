@@ -72,8 +72,11 @@ def test_a_ratio_is_measured_against_the_usual_one_of_the_text():
         ("ru", {"CYRILLIC"}),
         ("zh-TW", {"CJK"}),
         ("ja", {"CJK", "HIRAGANA", "KATAKANA"}),
-        ("sr", {"CYRILLIC"}),
+        ("sr", {"CYRILLIC", "LATIN"}),
         ("sr-Latn", {"LATIN"}),
+        ("sr-ME", {"LATIN"}),
+        ("uz", {"LATIN", "CYRILLIC", "ARABIC"}),
+        ("en", {"LATIN"}),
         ("x-mine", set()),
     ],
 )
