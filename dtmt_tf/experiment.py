@@ -235,7 +235,7 @@ def _parse_value(key: str, value: str | tuple[str, ...], kind: Any) -> Any:
     """Returns a value by the type of its setting; several texts are for one that is a list."""
     if typing.get_origin(kind) is tuple:  # of texts, divided by commas
         texts = value.split(",") if isinstance(value, str) else value
-        return tuple(text for text in texts if text and value not in NOTHING)
+        return () if value in NOTHING else tuple(text for text in texts if text)
     if not isinstance(value, str):
         raise UserError(f"`{key}` should be one value. Received: {', '.join(value)}.")
     if isinstance(kind, types.UnionType):  # such as `int | None`

@@ -76,13 +76,13 @@ def check_others(
     Raises:
         UserError: If a row or seed that is not asked for has some.
     """
-    scored = {*asked}
+    scored, known = {*asked}, hashes(sets)
     others = [
         f"{record['row']} of seed {record['seed']}"
         for record in read_records(folder)
         if record["series"].get("hash") == series and "contrast" in record
         if (record["row"], record["seed"]) not in scored
-        if record.get("contrast_sets") != hashes(sets)
+        if record.get("contrast_sets") != known
     ]
     if others:
         raise UserError(
