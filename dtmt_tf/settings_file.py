@@ -95,7 +95,10 @@ def read_settings_file(path: Path, sections: Sequence[str]) -> SettingsFile:
         if not path.exists():
             raise UserError(f"{path.parents[1]} is neither a file of settings nor a run's folder.")
     try:
-        root = yaml.compose(path.read_bytes(), Loader=yaml.BaseLoader)
+        text = path.read_bytes()
+        if path.suffix == ".json":  # a tab there is a blank, and YAML refuses to indent by it
+            text = text.replace(b"\t", b" ")
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
     except OSError as error:
         hint_of_run = "" if path.suffix else " To name a run, give its folder."
         raise UserError(f"Cannot read {path}: {error.strerror}.{hint_of_run}") from error

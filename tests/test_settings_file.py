@@ -127,6 +127,13 @@ def test_a_run_is_trained_again_by_its_folder_or_its_file(run, overrides, monkey
     assert (changed.model.units, origins["model.units"]) == (16, "--set")
 
 
+def test_json_may_be_indented_by_tabs(tmp_path):
+    path = tmp_path / "tabs.json"
+    path.write_text(json.dumps({"model": {"units": 12}}, indent="\t"))
+    (setting,) = read_settings_file(path, SECTIONS).entries
+    assert (setting.key, setting.value) == ("model.units", "12")
+
+
 def test_another_task_or_model_can_not_have_all_settings_of_a_run(run, read):
     file = read_settings_file(run()[0], SECTIONS)
     own = {"task": "toy", "model_name": "toy8"}
