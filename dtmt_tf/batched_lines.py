@@ -18,6 +18,16 @@ Answer = TypeVar("Answer")
 MAX_CONCURRENT_BATCHES = 8  # each takes memory
 
 
+def concurrent_batches() -> int:
+    """Returns how many batches are answered side by side.
+
+    On a processor as many as it has cores, at most `MAX_CONCURRENT_BATCHES`: the products of one
+    are too small to keep more than a core busy.
+    """
+    on_gpu = bool(tf.config.list_logical_devices("GPU"))
+    return 1 if on_gpu else min(cores(), MAX_CONCURRENT_BATCHES)
+
+
 def in_batches(
     rows: Sequence[Asked],
     answer: Callable[[list[Asked]], Sequence[Answer]],
@@ -27,9 +37,7 @@ def in_batches(
 ) -> list[Answer]:
     """Answers any number of rows, batches sorted by length, answers in the rows' order.
 
-    Long rows come first. On a processor as many batches as it has cores, at most
-    `MAX_CONCURRENT_BATCHES`, are answered side by side: the products of one are too small to keep
-    more than a core busy.
+    Long rows come first, and `concurrent_batches` are answered side by side.
 
     Args:
         rows: What is asked.
@@ -41,8 +49,7 @@ def in_batches(
     order = sorted(range(len(rows)), key=lambda k: -length(rows[k]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     found: dict[int, Answer] = {}
-    on_gpu = bool(tf.config.list_logical_devices("GPU"))
-    pool = ThreadPoolExecutor(1 if on_gpu else min(cores(), MAX_CONCURRENT_BATCHES))
+    pool = ThreadPoolExecutor(concurrent_batches())
     try:
         answers = pool.map(lambda batch: answer([rows[k] for k in batch]), batches)
         for batch, texts in zip(batches, answers, strict=True):

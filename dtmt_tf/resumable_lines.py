@@ -163,7 +163,8 @@ class ResumableLines:
 
         def noted() -> Iterator[str]:
             for line in islice(lines, kept["lines"]):
-                seen.write(json.dumps(line) + "\n")
+                with told_if_full(Path(tempfile.gettempdir())):
+                    seen.write(json.dumps(line) + "\n")
                 yield line
 
         if kept:
@@ -172,6 +173,7 @@ class ResumableLines:
                 self._file.seek(kept["size"])
                 self._file.truncate()  # what was written after the last record
                 self._progress, self._kept = progress, progress.lines
+                seen.close()
                 if self.done:
                     logger.info("%s: going on after line %s", partial, f"{self.done:,}")
                 return lines
@@ -185,8 +187,8 @@ class ResumableLines:
                 partial,
                 aside.name,
             )
-            self._file.close()
-            self._file = _locked(partial)
+            former, self._file = self._file, _locked(partial)
+            former.close()
         self._record(partial)  # before the first line, so that the file is known as this program's
         seen.seek(0)
         return chain(map(json.loads, seen), lines)

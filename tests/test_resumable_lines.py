@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dtmt_tf import resumable_lines
 from dtmt_tf.errors import UserError
 from dtmt_tf.resumable_lines import ResumableLines, _Progress
 from tests.disk import file_size_limit
@@ -196,6 +197,23 @@ def test_lines_without_output_are_a_mistake_of_the_caller(tmp_path):
         next(out.remaining(INPUT))
         out.write(["one", "two"])
     assert not {"a", "b"} & set(names(tmp_path))
+
+
+def test_what_goes_wrong_when_lines_are_put_aside_is_what_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    stop(path, stop_after=50)
+    calls, real = [], resumable_lines._locked
+
+    def locked(partial):
+        calls.append(partial)
+        if len(calls) == 2:
+            raise UserError("Make room.")
+        return real(partial)
+
+    monkeypatch.setattr(resumable_lines, "_locked", locked)
+    with pytest.raises(UserError, match="Make room"):
+        shout(path, settings={"model": "another"})
+    assert (tmp_path / "out.partial.old").read_text() == OUTPUT[: OUTPUT.index("LINE 56")]
 
 
 KILLED = """

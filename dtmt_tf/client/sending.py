@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dtmt_tf.client.connections import Connection, LateAnswer, Refusal, TemporaryFailure
@@ -33,6 +33,37 @@ class _Answer:
     seconds: float
     retries: int
     refusal: Refusal | None = None
+
+
+class _Batches:
+    """The lines still to be sent, handed out batch by batch to several threads.
+
+    Args:
+        starts: The first line of each batch.
+        room: No batch is handed out that begins this many lines behind the first missing one.
+    """
+
+    def __init__(self, starts: Iterable[int], room: int) -> None:
+        self._starts, self._room, self._end = deque(starts), room, room
+        self._changed = threading.Condition()
+
+    def next(self) -> int | None:
+        """Waits until there is room; returns the first of the next lines, if any are left."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._starts or self._starts[0] < self._end)
+            return self._starts.popleft() if self._starts else None
+
+    def make_room(self, written: int) -> None:
+        """Tells how many lines are written: the first missing one."""
+        with self._changed:
+            self._end = written + self._room
+            self._changed.notify_all()
+
+    def drop(self) -> None:
+        """Hands out no more."""
+        with self._changed:
+            self._starts.clear()
+            self._changed.notify_all()
 
 
 class Sending:
@@ -62,8 +93,6 @@ class Sending:
         self.retried = 0
         self.seconds = 0.0
         self._batch_size, self._retries, self._refusals = batch_size, retries, refusals
-        self._room = threading.Condition()  # for answers that must wait to be written
-        self._written = 0
         self._door = threading.Lock()  # a request begins while it is open
         self._changed = threading.Condition()
         self._under_way = 0  # requests
@@ -100,60 +129,33 @@ class Sending:
         begin = time.monotonic()
         rest = list(output.remaining(lines))
         self._refusals.go_on_after(output.done)
-        starts = deque(range(0, len(rest), self._batch_size))
         ahead = _AHEAD * len(connections) * self._batch_size
+        batches = _Batches(range(0, len(rest), self._batch_size), ahead)
         answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))
         early: dict[int, _Answer] = {}  # to lines before which some are missing
-
-        def next_start() -> int | None:
-            """Waits until there is room; returns the first of the next lines, if any are left."""
-            with self._room:
-                self._room.wait_for(
-                    lambda: (
-                        self._stopped.is_set() or not starts or starts[0] < self._written + ahead
-                    )
-                )
-                return None if self._stopped.is_set() or not starts else starts.popleft()
-
-        def work(connection: Connection) -> None:
-            """Sends one request after the other until there is none left, or one fails."""
-            while (start := next_start()) is not None:
-                batch = rest[start : start + self._batch_size]
-                try:
-                    for answer in self._send(connection, start, batch):
-                        answers.put(answer)
-                        if answer.refusal and self._refusals.ends(answer.refusal):
-                            with self._room:
-                                starts.clear()  # of later lines nothing is needed
-                                self._room.notify_all()
-                            return
-                except Exception as error:  # whatever it is, the main thread must hear of it
-                    answers.put(error)
-                    return
-
+        written = 0
         try:
             for connection in connections:
                 # a thread that waits for a server should not keep the process from ending
-                threading.Thread(target=work, args=(connection,), daemon=True).start()
+                arguments = connection, rest, batches, answers
+                threading.Thread(target=self._work, args=arguments, daemon=True).start()
             with line_bar(len(lines), "translate", output.done) as bar:
                 while self.sent < len(rest):
                     answer = answers.get()
                     if isinstance(answer, Exception):
                         raise answer
                     early[answer.start] = answer
-                    while ready := early.pop(self._written, None):
+                    while ready := early.pop(written, None):
                         if ready.refusal:
                             self._refusals.note(output.done + 1, ready.refusal)
                         output.write(ready.translations)
-                        with self._room:
-                            self._written += len(ready.translations)
-                            self._room.notify_all()
+                        written += len(ready.translations)
+                        batches.make_room(written)
                     self._count(answer)
                     bar.update(len(answer.translations))
         finally:
-            with self._room:
-                self._stopped.set()
-                self._room.notify_all()
+            self._stopped.set()
+            batches.drop()
             for connection in connections:
                 connection.close()
         self.seconds = time.monotonic() - begin
@@ -179,6 +181,27 @@ class Sending:
         if not answer.refusal:
             self.latencies.append(answer.seconds)
         self.retried += answer.retries
+
+    def _work(
+        self,
+        connection: Connection,
+        lines: list[str],
+        batches: _Batches,
+        answers: queue.Queue[_Answer | Exception],
+    ) -> None:
+        """Sends one request after the other until there is none left, or one fails."""
+        while (start := batches.next()) is not None:
+            try:
+                for answer in self._send(
+                    connection, start, lines[start : start + self._batch_size]
+                ):
+                    answers.put(answer)
+                    if answer.refusal and self._refusals.ends(answer.refusal):
+                        batches.drop()  # of later lines nothing is needed
+                        return
+            except Exception as error:  # whatever it is, the main thread must hear of it
+                answers.put(error)
+                return
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
         """Sends a request until it is answered; one refused, or late again, in halves."""

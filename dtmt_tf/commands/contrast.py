@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtmt_tf import startup
 from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.files import write_atomically, write_json
 
@@ -93,7 +94,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--batch-size",
         type=int,
-        default=32,
+        default=DecodingConfig.batch_size,
         metavar="N",
         help="pairs scored at once (default: %(default)s)",
     )

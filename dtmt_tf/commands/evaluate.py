@@ -128,11 +128,12 @@ def _files(args: argparse.Namespace) -> Any:
     from dtmt_tf.evaluation import compare_systems, format_comparison, format_scores
     from dtmt_tf.evaluation import score_hypotheses as score
     from dtmt_tf.evaluation.comet import Comet, with_comet
+    from dtmt_tf.evaluation.scores import TOKENIZER
 
     _check_files(args)
     comet = Comet(args.comet) if args.comet else None
     sources = lines.read_text(args.sources) if args.sources else []
-    how: Any = {"tokenize": args.tokenize or "13a", "lowercase": args.lowercase}
+    how: Any = {"tokenize": args.tokenize or TOKENIZER, "lowercase": args.lowercase}
     found: list[Any] = []
     for reference_files, files in zip(args.references, args.hypotheses, strict=True):
         references = [lines.read_text(path) for path in reference_files]

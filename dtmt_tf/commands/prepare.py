@@ -12,7 +12,7 @@ from dtmt_tf import startup
 from dtmt_tf.commands import common, lines, options, own_text
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
-from dtmt_tf.files import write_atomically
+from dtmt_tf.files import clear_leftovers, write_atomically
 
 if TYPE_CHECKING:
     from dtmt_tf.config import DataConfig
@@ -22,7 +22,7 @@ SIDES = "source", "target"
 
 
 def command(arguments: Sequence[str] | None = None) -> int:
-    """Loads, checks, trains sub-words, cuts the training part up, prints statistics."""
+    """Loads, checks, trains sub-words, cuts the training split up, prints statistics."""
     args = _parser().parse_args(arguments)
     if args.text and args.beam_options:
         raise UserError("--beam-options writes records, --text does not. Leave one of them out.")
@@ -78,7 +78,7 @@ def _parser() -> Parser:
         "--text",
         type=Path,
         metavar="FOLDER",
-        help="write the pairs of each part, one a line, to FOLDER/train.source, "
+        help="write the pairs of each split, one a line, to FOLDER/train.source, "
         "FOLDER/train.target, FOLDER/validation.source and so on, and stop",
     )
     options.add_config(parser)
@@ -109,6 +109,7 @@ def check_text(folder: Path, data: DataConfig, data_dir: Path | None) -> None:
 
 def write_text(corpus: Corpus, folder: Path) -> None:
     """Writes source and target of each split, a line each, as files in a folder."""
+    clear_leftovers(folder)
     for split in corpus.sizes:
         for side, name in enumerate(SIDES):
 

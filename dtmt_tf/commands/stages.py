@@ -135,8 +135,8 @@ class Stages:
                 raise UserError(
                     f"{self.folder} was begun by another command. Its stage {number} was\n"
                     f"  dtmt {was}\nand would be\n  {f'dtmt {would_be}' if would_be else 'none'}\n"
-                    f"Choose another --name, or remove {self.record}: then all stages run again "
-                    "and reuse what they find."
+                    f"Choose another --name, or remove {self.record}: then all stages run again; "
+                    "those that train go on with what they find."
                 )
         for number in range(len(done)):
             for name in self._changed(number):

@@ -16,6 +16,7 @@ from dtmt_tf.commands import common, lines, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.commands.shown import Unanswered, as_json, as_row
 from dtmt_tf.commands.terms import read_glossary, read_words
+from dtmt_tf.config import DecodingConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.refusals import Refusals
 from dtmt_tf.terminal import line_bar
@@ -270,8 +271,9 @@ def _parser() -> Parser:
     parser.add_argument(
         "--batch-size",
         type=int,
-        default=32,
+        default=DecodingConfig.batch_size,
         metavar="N",
-        help="lines translated at once (default: %(default)s)",
+        help="lines the model is given at once; how many of them are searched together was fixed "
+        "at export (decoding.batch_size; default: %(default)s)",
     )
     return parser

@@ -83,7 +83,7 @@ class ParallelText(tfds.core.ShardBasedBuilder):
     written one after the other as the pairs come.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
+    VERSION = tfds.core.Version("1.1.0")  # raised when the same files give other pairs or findings
 
     def _info(self) -> tfds.core.DatasetInfo:
         config = self.builder_config

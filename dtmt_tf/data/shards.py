@@ -32,6 +32,7 @@ from dtmt_tf.text import Vocabulary, is_blank
 
 logger = logging.getLogger(__name__)
 
+FORMAT = 2  # raised when the same corpus gives other shards
 PAIRS_PER_SHARD = 100_000
 PAIRS_AT_ONCE = 10_000
 OTHER_FILES = 512  # that a training may have open beside its shards
@@ -205,7 +206,8 @@ def preparation(
         vocabulary: Gives the sub-words.
         with_text: Whether the text is stored too.
     """
-    digest = hashlib.sha256(f"{corpus.fingerprint} {PAIRS_PER_SHARD} {with_text}".encode())
+    depends_on = FORMAT, corpus.fingerprint, PAIRS_PER_SHARD, with_text
+    digest = hashlib.sha256(repr(depends_on).encode())
     for subwords in (vocabulary.source, vocabulary.target):
         digest.update(hashlib.sha256(subwords.model).digest())
     encoders = vocabulary.source.encode_lists, vocabulary.target.encode_lists

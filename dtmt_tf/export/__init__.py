@@ -2,7 +2,7 @@
 
 from dtmt_tf.export.canary import Canary
 from dtmt_tf.export.endpoints import Endpoints
-from dtmt_tf.export.release import made_of, release, weights_hash
+from dtmt_tf.export.release import made_of, program_hash, release, weights_hash
 from dtmt_tf.export.saved_model import export_saved_model
 from dtmt_tf.export.servable import check_servable
 from dtmt_tf.export.unknown import never_written
@@ -14,6 +14,7 @@ __all__ = [
     "check_servable",
     "export_saved_model",
     "made_of",
+    "program_hash",
     "weights_hash",
     "never_written",
     "release",

@@ -52,7 +52,9 @@ class Canary:
             env={**os.environ, **ENVIRONMENT},
         )
         if result.returncode:
-            words = result.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
+            told = result.stderr.decode("utf-8", "replace").strip().splitlines()
+            # TensorFlow ends with the operations that an error came through
+            words = [line for line in told if not line.lstrip().startswith("[[")][-3:]
             if result.returncode < 0:
                 words.append(
                     f"{signal.Signals(-result.returncode).name} ended it: memory may have run out. "

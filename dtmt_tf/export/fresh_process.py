@@ -1,4 +1,4 @@
-"""Loads a model, answers its warm-up requests and translates: all that a server has to do.
+"""Loads a model into a C++ session, answers its warm-up requests and translates, as a server does.
 
     python -P fresh_process.py VERSION_FOLDER LINES_AT_ONCE < texts.json > translations.json
 
@@ -9,6 +9,7 @@ import gc
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 gc.disable()  # what is loaded stays
 # TensorFlow imports these where they are installed; a model needs none of them
@@ -23,21 +24,31 @@ def main() -> None:
     """Reads texts from standard input, writes translations to standard output."""
     folder, size = Path(sys.argv[1]), int(sys.argv[2])
     texts = json.load(sys.stdin)
-    # optimising graphs that run once or twice takes longer than they do
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    signatures = tf.saved_model.load(str(folder)).signatures
     warmup = folder / "assets.extra" / "tf_serving_warmup_requests"
-    if warmup.exists():
-        for entry in tf.data.TFRecordDataset(str(warmup)):
-            request = PredictionLog.FromString(entry.numpy()).predict_log.request
+    records = tf.data.TFRecordDataset([str(warmup)] if warmup.exists() else [])
+    requests = [PredictionLog.FromString(record.numpy()) for record in records]
+    config = tf.compat.v1.ConfigProto()
+    # optimising graphs that run once or twice takes longer than they do
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        # a server's loader: `tf.saved_model.load` also takes what fails there
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+
+        def run(name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+            signature = loaded.signature_def[name]
+            fetches = {key: info.name for key, info in signature.outputs.items()}
+            feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+            found: dict[str, Any] = session.run(fetches, feeds)
+            return found
+
+        for log in requests:
+            request = log.predict_log.request
             inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
-            signatures[request.model_spec.signature_name](
-                **{key: tf.constant(value) for key, value in inputs.items()}
-            )
-    translations = []
-    for start in range(0, len(texts), size):
-        outputs = signatures["serving_default"](text=tf.constant(texts[start : start + size]))
-        translations += [text.decode("utf-8", "replace") for text in outputs["translation"].numpy()]
+            run(request.model_spec.signature_name, inputs)
+        translations = []
+        for start in range(0, len(texts), size):
+            outputs = run("serving_default", {"text": texts[start : start + size]})
+            translations += [text.decode("utf-8", "replace") for text in outputs["translation"]]
     json.dump(translations, sys.stdout)
 
 

@@ -294,7 +294,7 @@ def _training(card: Mapping[str, Any]) -> list[str]:
             for key, one in card["settings"].items()
         ]
         table = _table(("setting", "value", "from"), rows)
-        lines += ["", "Settings that differ from the task's:", "", table]
+        lines += ["", "Settings from the preset, options and files:", "", table]
     return lines
 
 

@@ -87,7 +87,7 @@ def release(
         "vocabulary": endpoints.vocabulary.fingerprint,
         "checkpoints": list(checkpoints),
         "versions": {name: metadata.version(name) for name in PACKAGES},
-        "program_sha256": _program_hash(),
+        "program_sha256": program_hash(),
     }
     about["identity"] = _hash([about, experiment["settings"], card["limits"]])
     with claimed(folder), private_folder(folder) as place:
@@ -152,7 +152,7 @@ def made_of(endpoints: Endpoints) -> dict[str, str]:
     return found
 
 
-def _program_hash() -> str:
+def program_hash() -> str:
     """Returns a hash of the sources that make the graph."""
     result, root = hashlib.sha256(), Path(__file__).parents[1]
     rooms = (path for room in ROOMS for path in (root / room).glob("*.py"))

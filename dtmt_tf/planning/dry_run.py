@@ -82,8 +82,13 @@ def described(experiment: Experiment, replicas: int) -> Described:
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
+    kept = training.keep_last + training.keep_best + 2  # the newest, and one that is written
+    each = (3 + bool(training.ema_decay)) * total * BYTES / 2**30  # weights, moments, average
     lines += [
         f"  (the last {len(largest)}: worst bucket; smaller activations on top)",
+        "",
+        "disk of the run",
+        f"  {'checkpoints':<20} {kept * each:>9.2f} GiB, at most {kept} of {each:.2f} GiB",
         "",
         f"a batch of {data.batch_limit}, each replica and micro-batch",
         "  longest sentence " + " ".join(f"{bound:>5}" for bound in bounds[::4]),

@@ -23,7 +23,8 @@ def represent(
     Args:
         run: The run.
         model: Its model.
-        sentences: In the run's source language; the first `data.max_length` sub-words are read.
+        sentences: In the run's source language. Of a longer one than `data.max_length` its first
+            sub-words are read, and <eos>.
         progress: What the progress bar says; no bar if empty.
 
     Returns:
@@ -33,7 +34,7 @@ def represent(
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def means(texts: tf.Tensor) -> list[tf.Tensor]:
-        ids = source.encode(source.read(texts))[:, :most].to_tensor()
+        ids = source.encode(source.read(texts), most).to_tensor()
         found = []
         for states, mask in model.encodings(ids):
             weights = tf.cast(mask, states.dtype)[..., None]

@@ -329,8 +329,7 @@ class Run:
         """Returns what `experiment.json` says of the run whose weights this one began with."""
         if not self.init_from:
             return None
-        folder = self.init_from.folder.resolve()
-        return {"run": f"{folder.parent.name}/{folder.name}"}
+        return {"run": "/".join(self.init_from.folder.resolve().parts[-2:])}
 
     def record(self) -> dict[str, Any]:
         """Returns what `experiment.json` holds, nothing if it is not there; see `read_settings`."""
@@ -363,9 +362,11 @@ class Run:
             )
 
     def check_trained(self) -> None:
-        """Raises a UserError if there is no checkpoint of it, or of a member."""
-        for run in self.members or [self]:
-            run.newest()
+        """Raises a UserError if it has no checkpoint, or a member has not come to its end."""
+        for member in self.members:
+            member.check_finished()
+        if not self.members:
+            self.newest()
 
     def newest(self) -> Checkpoint:
         """Returns the newest checkpoint without its arrays.

@@ -19,7 +19,7 @@ from dtmt_tf.data.own_files import find_file
 from dtmt_tf.decoding import Shortlist
 from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import Scores, choose_tokenizer, score_hypotheses
-from dtmt_tf.export import Endpoints, made_of, never_written
+from dtmt_tf.export import Endpoints, made_of, never_written, program_hash
 from dtmt_tf.files import size_and_hash, write_json
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.resumable_lines import ResumableLines
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 OF_TRAINING = "train"  # a dictionary that is made of that text
 FREQUENT = 1000  # target sub-words in every shortlist
-BATCHES_SORTED_TOGETHER = 128  # by length; they are kept together, too
+BATCHES_SORTED_TOGETHER = 16  # by length; a command that is stopped loses as many
 Translate = Callable[[tf.Tensor], tf.Tensor]  # strings `[B]` -> translations
 ScorePairs = Callable[[list[tuple[str, str]]], list[tuple[float, int]]]
 
@@ -190,9 +190,9 @@ def _evaluate(run: Run, split: str) -> Scores:
     path, decoding = translations_file(run, split), run.experiment.decoding
     answers = endpoints(run, model)
     made = made_of(answers)
-    settings = {**made, "decoding": dataclasses.asdict(decoding)}
+    search = {"decoding": dataclasses.asdict(decoding), "program": program_hash()}
     function = _translating(answers)
-    with ResumableLines(path, settings) as output:
+    with ResumableLines(path, made | search) as output:
         translate_to(output, sources, function, decoding.batch_size, BATCHES_SORTED_TOGETHER, split)
     translations = translations_of(run, split)
     scores = score(run, translations, references, full=True)

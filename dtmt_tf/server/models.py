@@ -117,8 +117,12 @@ class ServedModel:
         """Answers the warm-up requests of the signatures that are not the default."""
         try:
             self._warm_up(lambda signature: signature != TRANSLATE)
-        except (*FOREIGN, ServingError) as error:  # as who asks it will hear; or all is closed
-            logger.debug("%s: a warm-up request failed: %s", self.folder, error)
+        except (*FOREIGN, ServingError) as error:
+            if not self._retired:  # else all is closed
+                logger.warning(
+                    "%s: a warm-up request fails, so TensorFlow Serving would refuse it: %s",
+                    self.folder, reason(str(error)),
+                )  # fmt: skip
 
     def retire(self) -> None:
         """Takes no more batches; what runs is answered, and the session goes with the object."""

@@ -267,8 +267,7 @@ class Trainer:
                     self.bad_steps = 0
                 elif self._goes_back(bar, batch):
                     batches = self._batches()
-                    bar.reset()
-                    bar.update(self.step)
+                    bar.update(self.step - bar.n)  # back, so that the time left stays right
                     self._clock.resume()
                     continue
                 self._show(bar, update)

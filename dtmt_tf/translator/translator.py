@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dtmt_tf.batched_lines import in_batches, score_pairs
+from dtmt_tf.batched_lines import concurrent_batches, in_batches, score_pairs
 from dtmt_tf.config import DecodingConfig
 from dtmt_tf.decoding import Sampling
 from dtmt_tf.errors import Refused, UserError
@@ -270,7 +270,8 @@ class Translator:
         refuse: Callable[[Any, Refused], Any] | None = None,
     ) -> Iterator[Any]:
         """Yields answers to any number of rows, see `stream` and `stream.paced`."""
-        return paced(rows, answer, self.batch_size, MAX_AHEAD * self.batch_size, ready, refuse)
+        least = concurrent_batches() * self.batch_size
+        return paced(rows, answer, least, MAX_AHEAD * self.batch_size, ready, refuse)
 
     def _translate(self, texts: list[str], nbest: int, align: bool) -> list[Translation]:
         if nbest:

@@ -147,10 +147,10 @@ class Repeated:
         self.fingerprint = ""
 
     def stream(
-        self, part: str, start: int = 0, stop: int | None = None
+        self, split: str, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[str, str]]:
         """Yields the pairs from `start` to before `stop`."""
-        for k in range(start, self.sizes[part] if stop is None else stop):
+        for k in range(start, self.sizes[split] if stop is None else stop):
             yield self.pairs[k % len(self.pairs)]
 
 
@@ -175,12 +175,12 @@ class RandomText:
         self.words = ["".join(row[:end]) for row, end in rows]
 
     def stream(
-        self, part: str, start: int = 0, stop: int | None = None
+        self, split: str, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[str, str]]:
         """Yields the pairs from `start` to before `stop`: the same ones for the same `start`."""
         random = np.random.default_rng(start)
         lengths = itertools.cycle(_lengths())
-        for _ in range(start, self.sizes[part] if stop is None else stop):
+        for _ in range(start, self.sizes[split] if stop is None else stop):
             source, target = (2 * length // 3 for length in next(lengths))
             # Zipf's law: the n-th word is used 1 / n times as often as the first
             ranks = (self.WORDS ** random.random(source + target)).astype(int)

@@ -32,7 +32,7 @@ def weights(run: Run, options: Namespace) -> tuple[TranslationModel, list[int]]:
 
 
 class Translations:
-    """Translating a test part as evaluate.py does it, or through the exported model.
+    """Translating a test split as evaluate.py does it, or through the exported model.
 
     Args:
         options: The command's.
@@ -47,7 +47,7 @@ class Translations:
         self.laps.end("TensorFlow")
         self.run = run = corpora.need_run(options)
         if not run.scored_splits:
-            raise UserError(f"{run.folder} has no text to translate: no test part, no validation.")
+            raise UserError(f"{run.folder} has no text to translate: no test split, no validation.")
         self.decoding = run.experiment.decoding
         self.function: Any = None
         self.translator: Translator | None = None

@@ -207,7 +207,7 @@ def _steps_in_time_of(args: argparse.Namespace, row: str, seed: int) -> int:
     if kinds[0] != kinds[1]:
         raise UserError(
             f"The updates of {row} follow from the minutes of {this.time_of} and {this.speed_of}, "
-            "which --precision trained in different products. Train both alike."
+            f"which differ in {PRECISION}. Train both alike with --precision."
         )
     if slow["machine"] != fast["machine"]:
         raise UserError(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation.probing import Probed, from_plain
 from pipelines.benchmark.speed import markdown
 from pipelines.papers import deep_architectures, recurrence
@@ -23,12 +24,24 @@ Systems = Mapping[str, Mapping[str, Probed]]  # by label and task
 
 
 def read(folder: Path, name: str = f"{PROBES}*") -> dict[str, Systems]:
-    """Returns what was found, by the name of the file in a folder of results; of all, or one."""
-    return {
-        path.stem: dict(zip(_labels(record), map(from_plain, record.values()), strict=True))
-        for path in sorted(folder.glob(f"{name}.json"))
-        for record in [read_record(path)]
-    }
+    """Returns what was found, by the name of the file in a folder of results; of all, or one.
+
+    Raises:
+        UserError: If a system lacks a task that the first has: `dtmt probe` was stopped.
+    """
+    found: dict[str, Systems] = {}
+    for path in sorted(folder.glob(f"{name}.json")):
+        record = read_record(path)
+        tasks = set(next(iter(record.values())))
+        for run, of in record.items():
+            if lacking := sorted(tasks - set(of)):
+                raise UserError(
+                    f"{path}: {run} was not probed for {', '.join(lacking)}. Run the dtmt probe "
+                    "that writes this file again."
+                )
+        systems = map(from_plain, record.values())
+        found[path.stem] = dict(zip(_labels(record), systems, strict=True))
+    return found
 
 
 def _labels(runs: Iterable[str]) -> list[str]:

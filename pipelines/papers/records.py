@@ -67,12 +67,12 @@ def sizes(experiment: Experiment) -> list[int]:
 
 
 def as_trained(run: Run) -> Experiment:
-    """Returns a run's settings with the products that trained it, whatever it is opened with."""
+    """Returns a run's settings with the precision that trained it, whatever it is opened with."""
     training = run.experiment.training
     trained = (run.members or [run])[0].newest().settings["training"]
-    products = trained.get("precision", training.precision)
+    precision = trained.get("precision", training.precision)
     return dataclasses.replace(
-        run.experiment, training=dataclasses.replace(training, precision=products)
+        run.experiment, training=dataclasses.replace(training, precision=precision)
     )
 
 
@@ -95,7 +95,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     data, training = experiment.data, experiment.training
     parts = run.scored_splits
     if not parts:
-        raise UserError(f"{run.folder} has no test part. Name its files with data.test_source.")
+        raise UserError(f"{run.folder} has no test split. Name its files with data.test_source.")
     validated = "validation" in run.corpus.sizes
     members = run.members or [run]
     trained = [member.newest() for member in members]
@@ -243,8 +243,8 @@ def is_of(record: Record, paper: Paper) -> bool:
 def trained_from(record: Record) -> tuple[int, str]:
     """Returns a row's seed, and a hash of the weights that it began with if it is noted.
 
-    The weights of a row that others begin with may be trained again, elsewhere or in other
-    products; what began with them is compared with what began with the same.
+    The weights of a row that others begin with may be trained again, elsewhere or with another
+    precision; what began with them is compared with what began with the same.
     """
     return record["seed"], record.get("begins_with", "")
 

@@ -240,8 +240,8 @@ def _parser() -> Parser:
     budget.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED",
                         help="trainings of each row (default: 1)")  # fmt: skip
     budget.add_argument("--precision", choices=("float32", "bfloat16"),
-                        help="of products in training, as the processor has them; a row\n"
-                        "that was begun goes on (default: the task's)")  # fmt: skip
+                        help="training.precision, as the processor has it; a row that\n"
+                        "was begun goes on (default: the task's)")  # fmt: skip
     options.add_set(budget, "change settings of all rows; what makes a row wins")
     folders = parser.add_argument_group("where")
     options.add_folders(folders)

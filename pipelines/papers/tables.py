@@ -115,19 +115,21 @@ def rows_table(table: Table, group: Sequence[Record]) -> str:
 
 
 def _precisions(table: Table, group: Sequence[Record]) -> str:
-    """Returns which results `--precision` trained in other products than their task's."""
+    """Returns which results `--precision` trained with another than their task's."""
     kinds: dict[str, list[str]] = {}
     for label, _, runs in labelled(table, group):
         for record in runs:
             kind = record["changed_settings"].get(PRECISION)
             if kind and f"{PRECISION}={kind}" not in record["series"]["set"]:
                 kinds.setdefault(kind, []).append(f"{label} (seed {record['seed']})")
-    return " ".join(in_products(kinds))
+    return " ".join(trained_with(kinds))
 
 
-def in_products(kinds: Mapping[str, Iterable[str]]) -> list[str]:
-    """Returns a sentence for each kind of products that names what was trained in them."""
-    return [f"Products in {kind}: {', '.join(runs)}." for kind, runs in kinds.items()]
+def trained_with(kinds: Mapping[str, Iterable[str]]) -> list[str]:
+    """Returns a sentence for each precision that names what was trained with it."""
+    return [
+        f"Trained with `{PRECISION}={kind}`: {', '.join(runs)}." for kind, runs in kinds.items()
+    ]
 
 
 def _printed(value: float | None) -> str:

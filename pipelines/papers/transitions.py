@@ -76,4 +76,6 @@ def differences_table(found: Sequence[Record]) -> str:
     for run in used:
         if kind := run["changed_settings"].get(PRECISION):
             kinds.setdefault(kind, {})[f"`{run['name']}`"] = None
-    return "\n\n".join([markdown(tables.comparison_head(parts), lines), *tables.in_products(kinds)])
+    return "\n\n".join(
+        [markdown(tables.comparison_head(parts), lines), *tables.trained_with(kinds)]
+    )

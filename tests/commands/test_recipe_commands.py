@@ -297,6 +297,9 @@ def test_places_are_named_only_if_they_are_no_defaults(tmp_path, monkeypatch):
 
 
 def test_text_is_written_pair_by_pair(tmp_path):
+    of_a_killed_process = tmp_path / f"train.source.{'0' * 16}.partial"
+    of_a_killed_process.write_text("half")
     prepare.write_text(Lines(["one", "\0", "a\u0085b"], ["eins", "zwei\nzwei", "drei"]), tmp_path)
     assert (tmp_path / "train.source").read_bytes() == "one\n \na\u0085b\n".encode()
     assert (tmp_path / "train.target").read_text() == "eins\nzwei zwei\ndrei\n"
+    assert not of_a_killed_process.exists()

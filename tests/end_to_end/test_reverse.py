@@ -1,4 +1,4 @@
-"""The other direction, several training files, no test part: from files to scores."""
+"""The other direction, several training files, no test split: from files to scores."""
 
 import json
 

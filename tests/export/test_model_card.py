@@ -121,7 +121,7 @@ def test_the_command_makes_the_same_experiment(overrides):
     assert experiment_of(*given[1:]) == experiment
 
 
-def test_settings_are_listed_that_are_not_the_tasks_own():
+def test_settings_of_the_preset_and_the_user_are_listed():
     experiment = experiment_of("training.max_steps=7", "model.num_heads=2")
     experiment["origins"]["model.units"] = "model toy8"
     assert card_of(experiment)["settings"] == {
@@ -132,7 +132,7 @@ def test_settings_are_listed_that_are_not_the_tasks_own():
     text = section(card_of(experiment), "How it was trained")
     assert "| `training.max_steps` | `7` | --set |\n" in text
     assert "Versions: python 3.11.7, keras 3.15.1." in text
-    assert "Settings that differ" not in section(card_of(experiment_of()), "How it was trained")
+    assert "Settings from the preset" not in section(card_of(experiment_of()), "How it was trained")
 
 
 def test_the_command_has_what_options_files_and_sizes_set():

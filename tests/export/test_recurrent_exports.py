@@ -1,4 +1,7 @@
-"""Models of every recurrent kind, exported: the C++ session translates as Python does."""
+"""Models of recurrent kinds, exported: the C++ session translates as Python does.
+
+`test_served_recurrent.py` has DTMT, with all signatures.
+"""
 
 import json
 import subprocess
@@ -14,7 +17,6 @@ from dtmt_tf.export import Endpoints
 from dtmt_tf.models import (
     DeepLAUConfig,
     DeepRNNConfig,
-    DTMTConfig,
     Ensemble,
     RecurrenceTransformerConfig,
 )
@@ -59,7 +61,6 @@ def test_the_c_session_searches_as_python_does(tmp_path):
     module.weights = []
     functions = {}
     configs = {kind: DeepRNNConfig(8, 12, **settings) for kind, settings in KINDS.items()}
-    configs["dtmt"] = DTMTConfig(8, 12, 2, encoder_depth=1, query_depth=1, decoder_depth=1)
     configs["biarn"] = RecurrenceTransformerConfig(8, 12, 2, 1, 2, fusion="gated_sum")
     configs["lau"] = DeepLAUConfig(8, 12, encoder_depth=2, decoder_depth=2)
     models = {

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -122,6 +123,25 @@ def test_a_model_that_a_fresh_process_can_not_load_is_not_published(tmp_path):
     assert len(str(error.value).splitlines()) <= 4
 
 
+def test_a_model_that_python_alone_can_load_is_not_published(tmp_path):
+    """The function reads a Keras variable, and the checkpoint restores its copy."""
+    layer = keras.layers.Dense(1)
+    layer.build([None, 1])
+    module = tf.Module()
+    module.layer = layer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def translate(text):
+        lengths = tf.cast(tf.strings.length(text), tf.float32)
+        return {"translation": tf.strings.as_string(layer(lengths[:, None])[:, 0])}
+
+    tf.saved_model.save(module, str(tmp_path), signatures=translate)
+    answer = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](tf.constant(["a"]))
+    assert answer["translation"].shape == [1]
+    with pytest.raises(UserError, match="(?s)fresh process.*Could not find variable"):
+        Canary(Scores()).translate(tmp_path, PAIRS)
+
+
 def test_a_fresh_process_that_is_killed_is_told_of_memory(tmp_path, monkeypatch):
     killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
     run = subprocess.run
@@ -138,7 +158,7 @@ def test_the_same_weights_settings_and_program_make_no_new_version(
     assert published(endpoints, tmp_path) == first
     assert f"No new version: {first} is of the same weights" in caplog.text
     assert names(tmp_path) == ["1"]
-    monkeypatch.setattr(RELEASE, "_program_hash", lambda: "of a later program")
+    monkeypatch.setattr(RELEASE, "program_hash", lambda: "of a later program")
     assert published(endpoints, tmp_path) == tmp_path / "2"
     forced = Canary(Scores(1.0, 1.0), force=True)  # and the version before is tried
     assert published(endpoints, tmp_path, forced) == tmp_path / "3"

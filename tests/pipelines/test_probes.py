@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from dtmt_tf.errors import UserError
 from dtmt_tf.evaluation import probing
 from dtmt_tf.evaluation.accuracy import Accuracy
 from dtmt_tf.evaluation.probing import Probed
@@ -48,6 +49,15 @@ def test_a_copy_of_the_page_shows_what_lies_beside_its_results_alone(found, tmp_
     report.rewrite(copy, none)
     text = copy.read_text("utf-8").partition(f"<!-- {probes.SHOWN} -->")[2]
     assert text.split()[:3] == tables.NOTHING.split()
+
+
+def test_a_probe_that_was_stopped_is_told(found, tmp_path):
+    path = tmp_path / "probing-general_ende.json"
+    plain = records.read_record(path)
+    del plain["saved_models/general_ende/mine"]["BShif"]
+    write_json(path, plain)
+    with pytest.raises(UserError, match="mine was not probed for BShif"):
+        probes.read(tmp_path)
 
 
 def test_two_seeds_of_a_row_are_two_lines(tmp_path):

@@ -229,14 +229,17 @@ def test_rows_show_their_scores_beside_the_papers():
     assert page(found)["dtmt table 5"].count("| not run |") == 3
 
 
-def test_results_of_other_products_are_named():
+def test_results_of_another_precision_are_named():
     float32 = {"changed_settings": {"training.precision": "float32"}}
     found = [record("lgru1", seed=1), record("lgru1", seed=2, **float32), record("gru0", **float32)]
     text = page(found)["dtmt table 6"]
-    assert "\n\nProducts in float32: ShallowRNMT (seed 1), DTMT#1 (seed 2)." in text
+    assert (
+        "\n\nTrained with `training.precision=float32`: ShallowRNMT (seed 1), DTMT#1 (seed 2)."
+        in text
+    )
     for run in found[1:]:
         run["series"] = run["series"] | {"set": ["training.precision=float32"]}
-    assert "Products in" not in page(found)["dtmt table 6"]
+    assert "Trained with" not in page(found)["dtmt table 6"]
 
 
 def test_a_comparison_is_sacrebleus_paired_bootstrap():

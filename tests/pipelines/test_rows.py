@@ -272,7 +272,7 @@ def test_the_row_of_equal_time_makes_the_updates_that_fit(tmp_path):
     assert job.experiment.training.max_steps == 9900
     assert job.experiment.training.schedule_decay_end == 3 * 26_400
     write("transformer", 3300, 2000.0, **{"training.precision": "float32"})
-    with pytest.raises(UserError, match="--precision trained in different products"):
+    with pytest.raises(UserError, match="differ in training.precision"):
         jobs.make_job(args, "transformer-same_time", 1, timed=True)
     write("transformer", 3300, 2000.0, threads=2)
     with pytest.raises(UserError, match="different machines(.|\n)*models/multi30k_ende, then run"):

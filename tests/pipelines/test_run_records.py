@@ -72,7 +72,7 @@ def test_an_ensemble_is_finished_when_its_members_are(tmp_path):
 
 
 def test_a_run_without_anything_to_score_is_named(tmp_path):
-    with pytest.raises(UserError, match="no test part"):
+    with pytest.raises(UserError, match="no test split"):
         records.make_record(run_of(tmp_path, 100, parts=()))
 
 

@@ -49,6 +49,14 @@ def test_what_translates_into_other_languages_is_not_united(pair, tmp_path):
         unite(pair(("en", "de"), ("en", "fr")), tmp_path / "both")
 
 
+def test_a_member_that_trains_anew_is_not_scored_half_done(pair, tmp_path, monkeypatch):
+    both = unite(pair(("en", "de"), ("en", "de")), tmp_path / "both")
+    both.check_trained()
+    monkeypatch.setattr(Run, "finished", lambda run: run.folder.name != "b")
+    with pytest.raises(UserError, match=r"b has made 331 of 600 updates\. Let it end first"):
+        both.check_trained()
+
+
 def test_members_are_found_where_runs_lie_behind_a_link(pair, tmp_path):
     members = pair(("en", "de"), ("en", "de"))
     deep = tmp_path / "far" / "away" / "models"

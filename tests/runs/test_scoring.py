@@ -217,6 +217,14 @@ def test_an_evaluation_that_was_stopped_goes_on_unless_it_is_another(corpus, mon
     stop = False
     evaluate(run_of("custom", corpus, *CORPUS, *TEST, *SMALL, "decoding.beam_size=9"), "test")
     assert len(asked) == 12  # nothing of another search is taken over
+    stop = True
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, "test")
+    monkeypatch.setattr(scoring, "program_hash", lambda: "of a later program")
+    asked.clear()
+    stop = False
+    evaluate(run, "test")
+    assert len(asked) == 12  # nor of another program
 
 
 def test_a_tokenizer_that_fails_is_told_before_anything_is_translated(corpus, monkeypatch):

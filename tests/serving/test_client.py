@@ -13,7 +13,7 @@ from grpc import StatusCode
 
 from dtmt_tf.client import sending
 from dtmt_tf.client.connections import GrpcConnection
-from dtmt_tf.commands import client
+from dtmt_tf.commands import client, serve
 from dtmt_tf.errors import UserError
 from dtmt_tf.export.model_card import SERVED_AS
 from dtmt_tf.server.rest import HTTP_CODES
@@ -264,7 +264,7 @@ def test_an_address_that_can_not_be_one_is_told(run, arguments, told):
 
 
 def test_the_model_has_the_name_that_the_ready_files_give_it():
-    assert client._parser().get_default("model") == SERVED_AS
+    assert client._parser().get_default("model") == SERVED_AS == serve.ALONE
 
 
 @pytest.mark.parametrize("terminal", [True, False])

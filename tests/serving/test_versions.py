@@ -151,7 +151,7 @@ def test_a_version_that_the_machine_had_no_room_for_is_tried_again_after_a_while
     models.close()
 
 
-def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatch):
+def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatch, caplog):
     asked, run = [], ServedModel._run
     monkeypatch.setattr(ServedModel, "_run", lambda *args: asked.append(args[1]) or run(*args))
     text = {"text": ["dogs"]}
@@ -170,6 +170,15 @@ def test_a_model_is_warm_at_its_default_first_and_elsewhere_soon(toy, monkeypatc
     assert asked[3:] == [1, 1, 1] and models.find("toy").version == 2
     models.close()
     shutil.rmtree(toy / "2")
+    monkeypatch.undo()
+    for signature, told in (("grid", True), ("batch", False)):
+        write_warmup(toy / "1", [("batch", text), (signature, text if told is False else {})])
+        models = Models({"toy": toy})
+        for model in models:
+            model.warm_up()
+        assert ("toy/1: a warm-up request fails" in caplog.text) == told
+        caplog.clear()
+        models.close()
     write_warmup(toy / "1", [("serving_default", {"txt": ["dogs"]})])
     with pytest.raises(UserError, match="toy/1 can not be served"):
         Models({"toy": toy})
