@@ -1,5 +1,6 @@
 """`dtmt`: names its commands, starts at once, and shows itself as it was called."""
 
+import logging
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dtmt_tf import caller, cli, startup
+from dtmt_tf.commands import process
 
 ROOT = Path(__file__).parents[1]
 
@@ -120,6 +122,9 @@ def test_runs_lie_in_the_present_folder_or_in_the_checkout_of_the_script(monkeyp
     assert caller.as_called("run dtmt train again") == "run python pipelines/train.py again"
     for text in ("dtmt trains, dtmt table 3", "my dtmt runs/a", "in 'dtmt data'"):
         assert caller.as_called(text) == text
+    log = process._AsCalled("%(message)s")
+    warning = logging.makeLogRecord({"msg": "%s: see dtmt verify", "args": ("x",)})
+    assert log.format(warning) == "x: see python pipelines/verify.py"
     monkeypatch.chdir(ROOT.parent)
     place = shlex.quote(f"{ROOT.name}/pipelines/train.py")
     assert caller.as_called("run dtmt train again") == f"run python {place} again"

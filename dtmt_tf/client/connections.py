@@ -14,7 +14,7 @@ from dtmt_tf.quiet import quiet_stderr
 
 # what a server's answer means; what is not here is a refusal
 _MEANINGS = {
-    "UNAVAILABLE": "cannot be reached or is busy",
+    "UNAVAILABLE": "cannot be reached or is busy (another address: --grpc, --rest)",
     "RESOURCE_EXHAUSTED": "is busy",
     "DEADLINE_EXCEEDED": "did not answer in time (--timeout, --batch-size)",
     "NOT_FOUND": "has no model of that name (--model)",

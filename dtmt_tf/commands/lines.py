@@ -179,6 +179,8 @@ class Lines:
             return
         if not self.path and sys.stdin is None:
             raise UserError("Standard input is closed. Name a file.")
+        if not self.path and sys.stdin.isatty():
+            logger.info("Reading what you type. Ctrl-D ends it.")
         with self.path.open("rb") if self.path else nullcontext(sys.stdin.buffer) as stream:
             self._incoming = _Incoming(stream, _name(self.path))
             yield from self._incoming

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import operator
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from dtmt_tf.machine import multiplies_bfloat16
 from dtmt_tf.settings import is_built_in
 from dtmt_tf.settings_file import MODEL_NAME
 from dtmt_tf.sizing import RULES, SIZED, Sized, preset, size
+from dtmt_tf.terminal import columns
 
 TASK = "custom"
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}  # option and what settings say
@@ -294,9 +296,9 @@ def table(experiment: Experiment, origins: Mapping[str, str]) -> str:
     sized = {key: origin for key, origin in origins.items() if origin.startswith(SIZED)}
     found = {key: _value(experiment, key) for key in sized}
     values = {k: ",".join(v) if isinstance(v, tuple) else str(v) for k, v in found.items()}
-    widths = [max(map(len, column), default=0) for column in (sized, values.values())]
+    wrap = textwrap.TextWrapper(columns(), initial_indent="  ", subsequent_indent=" " * 6)
     return "\n".join(
-        f"  {key:<{widths[0]}}  {values[key]:<{widths[1]}}  {origin.removeprefix(SIZED)}"
+        wrap.fill(f"{key}={values[key]}  {origin.removeprefix(SIZED)}")
         for key, origin in sized.items()
     )
 

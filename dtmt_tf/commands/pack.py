@@ -28,7 +28,9 @@ def command(arguments: Sequence[str] | None = None) -> int:
     print(
         f"{archive}: {archive.stat().st_size / 1e6:.1f} MB. {catalogue} calls it "
         f"{args.name}. To try it:\n  {VARIABLE}={shlex.quote(str(catalogue))} "
-        f"{as_called('dtmt translate')} --model {args.name}"
+        # below that folder lies no run of this name, which would be taken first
+        f"{as_called('dtmt translate')} --model {args.name} "
+        f"--output-dir {shlex.quote(str(args.output))}"
     )
     return 0
 

@@ -24,7 +24,9 @@ OF_TENSORFLOW = re.compile(r"\{\{\w+ \S+\}\} | \[Op:\w+\].*")  # where in its gr
 
 def main(command: Callable[[], int | None]) -> NoReturn:
     """Runs a command; mistakes of the user end with exit code 2 and no traceback."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    told = logging.StreamHandler()
+    told.setFormatter(_AsCalled("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[told])
     logging.getLogger("absl").setLevel(logging.ERROR)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     for name in ("sacrebleu", "matplotlib"):
@@ -63,6 +65,13 @@ def main(command: Callable[[], int | None]) -> NoReturn:
         if is_of_full_disk(error):
             print("Make room and run the same command again.", file=sys.stderr)
     sys.exit(code)
+
+
+class _AsCalled(logging.Formatter):
+    """Names commands as the user does."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return caller.as_called(super().format(record))
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:

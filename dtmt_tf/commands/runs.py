@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dtmt_tf import startup
+from dtmt_tf.caller import as_called
 from dtmt_tf.commands import common, options
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
@@ -67,7 +68,7 @@ def _table(task: str, runs: Sequence[RunSummary]) -> str:
         )
         for row in rows
     ]
-    problems = [f"{run.name}: {run.problem}" for run in runs if run.problem]
+    problems = [as_called(f"{run.name}: {run.problem}") for run in runs if run.problem]
     return "\n".join([task, *(f"  {line.rstrip()}" for line in lines), *problems])
 
 

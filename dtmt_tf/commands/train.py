@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import math
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from dtmt_tf.commands.next_steps import next_steps
 from dtmt_tf.commands.parser import Parser
 from dtmt_tf.errors import UserError
 from dtmt_tf.experiment import presets, show
+from dtmt_tf.terminal import columns
 
 if TYPE_CHECKING:
     from dtmt_tf.config import TrainingConfig
@@ -39,7 +41,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
 
     if args.list_tasks:
         for task in TASKS.values():
-            print(f"{task.name:<18} {task.description}")
+            head = f"{task.name:<18} "
+            print(textwrap.fill(head + task.description, columns(), subsequent_indent=" " * 19))
         return 0
     is_own = own_text.is_named(args)
     multiworker = startup.is_multiworker(args.strategy)

@@ -199,7 +199,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     lines.check_outputs([args.place, *(args.text or [])], written)
     sides = len(args.text) if args.text else 2 * args.place.is_dir()  # a run has two
-    if args.dictionary and sides != 2:
+    if args.dictionary and sides != 2 and args.place.exists():  # else that is told
         raise UserError(
             "--dictionary needs source and target: a run's, or two files behind --text."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -134,8 +135,8 @@ def _published(place: Path, folder: Path, against: Sequence[str], force: bool) -
         else:
             move(place, refused)
         raise UserError(
-            "Not published:\n  " + "\n  ".join(against) + f"\n{kept} Export with --force to "
-            "publish it all the same."
+            "Not published:\n  " + "\n  ".join(against) + f"\n{kept} To publish it all the same: "
+            f"dtmt export {shlex.quote(str(folder))} --force"
         )
     for reason in against:
         logger.warning("Published all the same: %s.", reason)

@@ -21,13 +21,14 @@ from dtmt_tf.data.filtered import format_dropped
 from dtmt_tf.data.pipeline import TrainingSet
 from dtmt_tf.data.shards import Preparation, Shards, preparation
 from dtmt_tf.data.statistics import table
-from dtmt_tf.errors import DAMAGED, UserError, listed
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.experiment import Experiment, from_dict, read_settings, to_dict, with_overrides
 from dtmt_tf.export import sample_pairs
 from dtmt_tf.files import write_json
 from dtmt_tf.machine import machine
 from dtmt_tf.models import MODELS, TranslationModel
 from dtmt_tf.runs.former import ASIDE, CHECKPOINTS
+from dtmt_tf.runs.near import no_run
 from dtmt_tf.runs.noted_texts import NOTED, noted
 from dtmt_tf.runs.subwords import made_from, subwords_of
 from dtmt_tf.tasks import TASKS
@@ -45,14 +46,6 @@ REMEDIES = {
     "scores.json": "Remove it, and run dtmt evaluate again.",
 }
 CHANGEABLE = ("decoding.", "export.", "evaluation.", AVERAGES, "data.extra_tests")  # when trained
-
-
-def runs_near(folder: Path) -> list[Path]:
-    """Returns the runs beside a folder; if there are none, those of other tasks beside its own."""
-    for above, pattern in ((folder.parent, "*"), (folder.parent.parent, "*/*")):
-        if found := [path.parents[1] for path in above.glob(f"{pattern}/train/experiment.json")]:
-            return found
-    return []
 
 
 class Run:
@@ -117,10 +110,7 @@ class Run:
                 "command without --restart puts back what was there."
             )
         if not path.exists():
-            raise UserError(
-                f"{folder} holds no run. To make it, run dtmt train with its --task and --name."
-                + listed(str(folder), map(str, runs_near(folder)))
-            )
+            raise no_run(folder)
         record = read_settings(path)
         values = record["settings"]
         if values["model_name"] not in MODELS:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,8 +326,8 @@ class Translator:
     def _candidates(self, row: Row, nbest: int) -> tuple[Candidate, ...]:
         if nbest > (most := len(row["translations"])):
             raise UserError(
-                f"{self.folder} keeps {most} translations of a text. dtmt export --set "
-                f"decoding.beam_size={nbest} makes a model that keeps {nbest}. Received: {nbest}."
+                f"{self.folder} keeps {most} translations of a text. To keep {nbest}: dtmt export "
+                f"{shlex.quote(str(self.folder.parent))} --set decoding.beam_size={nbest}"
             )
         return tuple(
             Candidate(_text(text), float(score))

@@ -140,6 +140,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UserError("--run goes with decode and export.")
     if args.saved_model and not args.run:
         raise UserError("--saved-model needs --run, the run whose newest export is measured.")
+    if args.memory and args.action in ("train", "input"):
+        raise UserError("--memory goes with decode and export.")
+    if args.profile and (args.action == "export" or args.table):
+        raise UserError("--profile goes with train, decode and input, and not with --table.")
     if args.form == "plain" and args.action != "train":
         raise UserError("--form plain goes with train.")
     if args.copies > 1 and args.action != "input":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import statistics
 import time
@@ -13,6 +14,8 @@ from typing import Any
 
 from dtmt_tf.errors import UserError
 from dtmt_tf.planning import processes
+
+logger = logging.getLogger(__name__)
 
 Subject = Callable[[Namespace, float], Any]  # made of the options and the time its process began
 
@@ -92,6 +95,7 @@ def in_turn(subjects: Mapping[str, Any], windows: int) -> dict[str, list[Any]]:
     """Runs the windows of all subjects, one of each in turn, in changing order."""
     found: dict[str, list[Any]] = {name: [] for name in subjects}
     for k in range(windows):
+        logger.info("Window %d of %d", k + 1, windows)
         for name in list(subjects)[:: -1 if k % 2 else 1]:
             found[name].append(subjects[name].ask("window"))
     return found

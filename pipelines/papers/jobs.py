@@ -186,8 +186,8 @@ def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Pa
                  if row in shown.rows)  # fmt: skip
     why = f"{record} is of a run elsewhere; --records names another folder. " * record.exists()
     raise UserError(
-        f"{row} has no finished run {folder}. {why}Run it first: the same command with "
-        f"{place} --rows {row} --seeds {seed}{how}."
+        f"{row} has no finished run {folder}. {why}Run it first: the same command with --task "
+        f"{args.task} {place} --rows {row} --seeds {seed}{how}."
     )
 
 

@@ -129,8 +129,8 @@ def rewrite(path: Path, folder: Path) -> None:
         paper = _paper_of(path)
         probed = probes.read(folder, probes.SHOWN) if paper is recurrence.PAPER else {}
         documents = {path: sections(found, paper, probed) if paper else summary(found)}
-    for document, parts in documents.items():
-        write_atomically(document, replace(document.read_text("utf-8"), parts).encode())
+    for document, text in [(path, _replaced(path, parts)) for path, parts in documents.items()]:
+        write_atomically(document, text.encode())
 
 
 def _check_places(path: Path, folder: Path, page: str = "") -> None:
@@ -149,6 +149,13 @@ def _check_places(path: Path, folder: Path, page: str = "") -> None:
         )
 
 
+def _replaced(document: Path, parts: Mapping[str, str]) -> str:
+    try:
+        return replace(document.read_text("utf-8"), parts)
+    except UserError as error:
+        raise UserError(f"{document}: {error}") from error
+
+
 def replace(text: str, parts: Mapping[str, str]) -> str:
     """Returns a text with other parts between its markers.
 
@@ -162,7 +169,7 @@ def replace(text: str, parts: Mapping[str, str]) -> str:
         text, count = pattern.subn(lambda _, content=content: content, text)  # type: ignore[misc]
         if count != 1:
             raise UserError(
-                f"The report should have one part from {marker} to <!-- end -->. Found: {count}."
+                f"There should be one part from {marker} to <!-- end -->. Found: {count}."
             )
     return text
 

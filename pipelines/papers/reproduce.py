@@ -175,7 +175,9 @@ def _run(args: argparse.Namespace, job: Job, progress: str, shared: dict[str, An
         )
     if 0 < code <= 128:
         raise UserError(
-            f"{job.row} failed, see above. To run the others first, name them with --rows."
+            f"{job.row} failed, see above. To run the others first, name them with --rows. What is "
+            "said above of --restart, --allow-changes and --devices is for dtmt train; to train "
+            f"the row anew, remove {args.output_dir / args.task / job.name}."
         )
     return code
 

@@ -89,6 +89,22 @@ def test_files_and_languages_suffice_and_each_value_says_why(capsys):
     assert why["seed"] == "default"
 
 
+def test_what_is_sized_fits_80_columns_and_can_be_copied(capsys, monkeypatch):
+    from dtmt_tf.commands import own_text
+
+    told = []
+    with monkeypatch.context() as patch:
+        sized = own_text.experiment
+        patch.setattr(own_text, "experiment", lambda args: told.append(sized(args)) or told[0])
+        shown(capsys, *OWN)
+    rows = own_text.table(*told[0]).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "  data.filters=identical,length_ratio,script  drop pairs of equal sides, unlike" in rows
+    copied = [row.split()[0] for row in rows if row[2] != " " and not row.startswith("  model_n")]
+    values, why = shown(capsys, *OWN, "--set", *copied)
+    assert values["data.held_out"] == 20 and why["held_out"] == "--set"
+
+
 def test_several_files_are_read_and_pairs_held_out_without_dev(capsys):
     values, why = shown(capsys, *OWN, "--train", "b.en", "b.de")
     assert values["data.train_source"] == ["a.en", "b.en"]

@@ -110,6 +110,19 @@ def test_samples_do_not_depend_on_their_neighbours():
     assert (other.ids != found.ids).numpy().any(axis=(1, 2)).sum() > 4
 
 
+@pytest.mark.parametrize(
+    "sampling", [Sampling(2.0), Sampling(0.5), Sampling(top_k=2), Sampling(top_p=0.5)]
+)
+def test_log_probabilities_are_the_models_however_tokens_are_drawn(sampling):
+    language = Automaton.random(1, 6)
+    memories, starts, lengths = mixed_batch(7)
+    found = samples_of(language, memories, starts, lengths, seeds_of(range(7), 3), sampling)
+    for k, n in np.ndindex(7, 3):
+        ids = found.ids.numpy()[k, n, : found.lengths.numpy()[k, n]]
+        expected = language.log_prob(memories[k], starts[k], ids)
+        assert float(found.log_probs[k, n]) == pytest.approx(expected, rel=1e-5)
+
+
 def test_samples_end_at_the_end_or_at_their_longest():
     language = Automaton.random(2, 5)
     memories, starts, lengths = mixed_batch(12)

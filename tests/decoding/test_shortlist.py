@@ -116,9 +116,17 @@ def test_the_list_is_as_long_as_its_words_where_all_hypotheses_choose_together(m
 
 def test_prefixes_need_not_be_on_the_list(model, shortlist):
     others = np.flatnonzero(~words_of(shortlist, SOURCES.numpy().ravel()))[1:4]
-    found = searched(model, shortlist, SOURCES, tf.constant([others[:2], [others[2], 0]]))
+    prefixes = np.array([others[:2], [others[2], 0]], np.int32)
+    found = searched(model, shortlist, SOURCES, tf.constant(prefixes))
     assert (found.ids.numpy()[0, :, :2] == others[:2]).all()
     assert (found.ids.numpy()[1, :, 0] == others[2]).all()
+    for row, source in enumerate(SOURCES.numpy()):
+        own = prefixes[row : row + 1]
+        mine = {0, *np.flatnonzero(words_of(shortlist, source)), *own.ravel()}
+        assert set(found.ids.numpy()[row].ravel()) <= mine
+        alone = searched(model, shortlist, SOURCES[row : row + 1], tf.constant(own))
+        size = alone.ids.shape[2]
+        np.testing.assert_array_equal(alone.ids[0], found.ids[row, :, :size])
 
 
 def test_rounded_products_are_of_the_same_words(model):

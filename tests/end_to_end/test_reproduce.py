@@ -58,6 +58,13 @@ def shop(tmp_path_factory):
     return folder, arguments, stopped, in_this_process(arguments)
 
 
+@pytest.fixture
+def without_graphs():
+    """Traces nothing, which takes longer than to score some lines."""
+    with graphless():
+        yield
+
+
 def of_rows(arguments, *rows):
     """The same arguments with other rows."""
     k = arguments.index("--rows") + 1
@@ -139,6 +146,7 @@ def test_tables_and_figure_hold_the_scores(shop):
     assert (folder / "models" / "custom" / "dtmt-figure3-light.svg").exists()
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_what_is_done_is_not_done_again_and_a_run_can_be_added(shop, here, caplog):
     caplog.set_level("INFO")
     folder, arguments, *_ = shop
@@ -193,6 +201,7 @@ def test_rows_begin_with_a_trained_row(shop, here, monkeypatch, tmp_path):
     assert elsewhere.returncode == 2 and "is of a run elsewhere" in elsewhere.stderr
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, tmp_path):
     folder, arguments, *_ = shop
     paper = PAPERS["dtmt"]
@@ -227,6 +236,7 @@ def test_a_row_with_anothers_weights_is_decoded_alone(shop, here, monkeypatch, t
     assert refused.returncode == 2 and "--rows gru0 --seeds 1." in refused.stderr
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_row_of_trainings_that_predict_together(shop, here, monkeypatch, tmp_path):
     folder, arguments, *_ = shop
     paper = PAPERS["dtmt"]
@@ -278,6 +288,7 @@ def test_a_record_is_not_replaced_by_that_of_another_seed(shop, here):
     known.write_text(before)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_finished_run_keeps_the_machine_that_trained_it(shop, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.config.experimental, SWITCH, lambda: None)
     (run_folder,) = (shop[0] / "models" / "custom").glob("gru0-*")

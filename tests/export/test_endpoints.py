@@ -12,6 +12,7 @@ from dtmt_tf.models import DTMTConfig
 from dtmt_tf.text import Vocabulary
 from dtmt_tf.text.reading import MOST_BLANKS
 from tests.cells.twin import randomise
+from tests.training.toy_trainer import graphless
 
 # a source of one sub-word
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
@@ -36,6 +37,13 @@ def make(decoding, eos=0.0, data=None, lines=()):
     bias = model.readout.logits.bias
     bias.assign(bias + eos * tf.one_hot(EOS_ID, sizes[1]))
     return Endpoints(model, vocabulary, decoding, LONGEST, "de")
+
+
+@pytest.fixture
+def without_graphs():
+    """Traces nothing, which takes longer than a search."""
+    with graphless():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +84,7 @@ def test_blanks_around_a_text_change_nothing(endpoints):
     close(plain["log_probability"], other["log_probability"])
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("kind", ["plain", "known", "normalised"])
 def test_a_text_that_shows_nothing_is_not_searched(kind):
     """Whether the sub-words know what does not show, or make nothing of it."""
@@ -176,6 +185,7 @@ def test_long_texts_are_translated_in_parts(endpoints):
     assert strings(alone["translations"][0]) == strings(outputs["translations"][0])
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_search_in_bfloat16_is_near():
     exact, close_by = (
         make(DecodingConfig(beam_size=2, precision=precision), eos=9.0).translate(
@@ -245,6 +255,7 @@ def test_completions_begin_with_their_prefix(endpoints):
     assert texts[5].split(" ")[-3:] == rest
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("kind", ["bpe", "word"])
 def test_a_blank_that_ends_a_prefix_is_the_one_before_the_rest(kind):
     decoding = DecodingConfig(beam_size=3, extra_length=4)
@@ -259,6 +270,16 @@ def test_a_blank_that_ends_a_prefix_is_the_one_before_the_rest(kind):
     best = endpoints.translate(tf.constant(TEXTS[:1]))
     assert free == f" {strings(best['translation'])[0]}"
     close(outputs["score"][4], best["score"][0])
+
+
+def test_a_prefix_is_read_as_far_as_a_text_is_scored(endpoints, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        endpoints, "_translate", lambda source, best, prefixes: read.append(prefixes) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        endpoints.complete(tf.constant(["a dog"]), tf.constant(["the dog " * 60]))
+    assert read[0].row_lengths().numpy().tolist() == [4 * LONGEST]
 
 
 def test_bytes_of_a_prefix_that_are_no_text_are_replaced(endpoints):

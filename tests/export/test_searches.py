@@ -48,6 +48,15 @@ def exported(tmp_path_factory):
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # one word
 
 
+def test_a_long_term_has_room_whatever_the_length_and_the_threshold(exported, monkeypatch):
+    card = Translator(exported[0], 2).info
+    decoding = card["decoding"] | {"extra_length": 0, "prune": 2.5}
+    monkeypatch.setattr(Translator, "info", card | {"decoding": decoding})
+    translator, term = Translator(exported[0], 2), "the cat sleeps on a mat"
+    (found,) = translator(["dogs"], constraints=translator.constraints({"dogs": term}))
+    assert term in found.text
+
+
 def test_a_line_has_the_same_samples_whatever_is_asked_with_it(exported):
     folder, _ = exported
     long = " ".join(LINES * 5)  # two parts
@@ -164,5 +173,8 @@ def test_translations_hold_the_terms_and_no_words_but_those_allowed(exported):
     terms = translator.constraints({"two\u00a0dogs": "the sleeps mat"})
     for line in (LINES[1].replace(" ", "\u00a0"), LINES[1].replace("d", "\u00add")):
         assert "the sleeps mat" in translator([line], constraints=terms)[0].text
+    cut = _Read(None, [], [["hot", "dog"]], ["hot dog"])
+    ((first, second),) = _phrases(cut, translator.constraints({"hot dog": "mat"}))
+    assert first and not second  # a term that a cut divides is the first part's
     with pytest.raises(ValueError, match="sample does not go with terms"):
         translator(LINES, constraints=terms, sample=Sampling())

@@ -144,6 +144,16 @@ def test_words_of_a_request_are_not_cut_out_before_it_is_found_small_enough(
     assert waits and all(waits)
 
 
+@pytest.mark.parametrize("signature", ["translate", "translate_nbest"])
+def test_what_is_scored_for_the_copies_counts_too(vocabulary, signature):
+    """A hypothesis may have 53 sub-words: 3 of "the cat" and its end, and 50."""
+    for replace in (False, True):
+        endpoints = make(vocabulary, replace=replace, limits=ExportConfig(max_tokens=60))
+        told = pytest.raises(tf.errors.InvalidArgumentError, match=r"export\.max_tokens")
+        with told if replace else contextlib.nullcontext():
+            getattr(endpoints, signature)(tf.constant(["the cat"]))
+
+
 def test_no_texts_give_no_rows(vocabulary):
     endpoints = make(vocabulary, DICTIONARY)
     for function in (endpoints.translate, endpoints.translate_nbest, endpoints.align):

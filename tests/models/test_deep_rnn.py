@@ -142,6 +142,14 @@ def test_logits_equal_the_twin(form):
     assert relative_error(model(SOURCE, TARGET)[REAL], expected[REAL]) <= 1e-5
 
 
+@pytest.mark.parametrize(("tied", "tables"), [("none", 3), ("target", 2), ("all", 1)])
+def test_tables_are_tied_as_the_setting_says(tied, tables):
+    config = DeepRNNConfig(**SIZES, tied_embeddings=tied)
+    model = config.build(WORDS_T, WORDS_T, TrainingConfig())
+    ends = "embedding/table", "logits/kernel"
+    assert sum(each.path.endswith(ends) for each in model.trainable_variables) == tables
+
+
 @pytest.mark.parametrize("form", KINDS)
 def test_gradient_of_the_loss_equals_central_differences_of_the_twin(dtype_policy, form):
     dtype_policy("float64")

@@ -343,6 +343,8 @@ def test_the_fit_is_linear_in_depth_and_in_length():
         (["train", "--windows", "0"], "at least 1"),
         (["train", "--updates", "0"], "at least 1"),
         (["decode", "--form", "plain"], "--form plain goes with train"),
+        (["train", "--memory"], "--memory goes with decode and export"),
+        (["export", "--profile", "x"], "--profile goes with train"),
         (["train", "--copies", "5"], "--copies goes with input"),
         (["decode", "--run", "x", "--set", "export.quantize=int8"], "changes exports alone"),
     ],

@@ -266,5 +266,6 @@ def test_a_row_to_begin_with_is_found_in_tables_and_figures(row, place, tmp_path
         precision=None,
         recipe="",
     )
-    with pytest.raises(UserError, match=f"{place} --rows {row} --seeds 2, without --begin-with"):
+    command = f"--task multi30k_ende {place} --rows {row} --seeds 2, without --begin-with"
+    with pytest.raises(UserError, match=command):
         jobs.beginning(args, 2)
