@@ -89,30 +89,11 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     """
     from dtmt_tf.data.batch import BatchPlan
     from dtmt_tf.models import MODELS
-    from dtmt_tf.runs import evaluate
 
-    experiment = run.experiment
+    scores, settled = _scored_anew(run), _settled(run)
+    experiment, parts = run.experiment, run.scored_splits
     data, training = experiment.data, experiment.training
-    parts = run.scored_splits
-    if not parts:
-        raise UserError(f"{run.folder} has no test split. Name its files with data.test_source.")
-    validated = "validation" in run.corpus.sizes
-    members = run.members or [run]
-    trained = [member.newest() for member in members]
-    for member in members:
-        member.check_finished()
-    splits = dict.fromkeys([*["validation"] * validated, *parts])
-    for split in splits:
-        evaluate(run, split)
-    found = run.read("scores.json")
-    scores = {split: found[split] for split in splits}
-    began = members[0].work / "experiment.json"  # an ensemble's names what scored it
-    settled = members[0].record()
-    if "machine" not in settled:
-        raise UserError(
-            f"{began} is of an earlier version and names no machine. The "
-            "command that trained the run, given once more on that machine, notes it."
-        )
+    trained = [member.newest() for member in run.members or [run]]
     pairs = run.training_set()
     slices = trained[0].settings["conditions"]["slices"]
     updates, words = sum(each.step for each in trained), sum(each.tokens for each in trained)
@@ -121,7 +102,7 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
     experiment = as_trained(run)
     named = MODELS.get(experiment.model_name, experiment.model)
     task_settings = settings(resolve(run.task, experiment.model_name, named)[0])
-    validations = trained[0].history if validated and not run.members else []
+    validations = trained[0].history if "validation" in scores and not run.members else []
     validations = [each for each in validations if "bleu" in each]
     left_out = {
         *("checkpoint_steps", "training", "parameters"),
@@ -168,6 +149,34 @@ def make_record(run: Run, row: str = "", series: Mapping[str, Any] | None = None
         "signals": signals.read(run, [each["step"] for each in validations]),
         "sentences": _sentences(run, parts[0]),
     }
+
+
+def _scored_anew(run: Run) -> dict[str, Any]:
+    """Scores each split of a finished run; returns what `scores.json` then says of them."""
+    from dtmt_tf.runs import evaluate
+
+    if not run.scored_splits:
+        raise UserError(f"{run.folder} has no test split. Name its files with data.test_source.")
+    for member in run.members or [run]:
+        member.check_finished()
+    validation = ["validation"] * ("validation" in run.corpus.sizes)
+    splits = dict.fromkeys([*validation, *run.scored_splits])
+    for split in splits:
+        evaluate(run, split)
+    found = run.read("scores.json")
+    return {split: found[split] for split in splits}
+
+
+def _settled(run: Run) -> dict[str, Any]:
+    """Returns what a run began with: its first member's, as an ensemble's names what scored it."""
+    first = (run.members or [run])[0]
+    settled = first.record()
+    if "machine" not in settled:
+        raise UserError(
+            f"{first.work / 'experiment.json'} is of an earlier version and names no machine. The "
+            "command that trained the run, given once more on that machine, notes it."
+        )
+    return settled
 
 
 def copy_run(trained: Path, run: Run) -> None:
