@@ -258,7 +258,11 @@ def test_a_row_has_as_many_columns_whatever_the_text(run):
     ],
     ids=lambda value: " ".join(map(str, value)),
 )  # fmt: skip
-def test_a_form_that_is_asked_for_is_kept_at_a_terminal(run, monkeypatch, options, rows, talks):
+def test_a_form_that_is_asked_for_is_kept_at_a_terminal(
+    run, monkeypatch, caplog, options, rows, talks
+):
+    caplog.set_level("INFO")
+
     class Typed(io.BytesIO):
         def isatty(self):
             return True
@@ -267,6 +271,7 @@ def test_a_form_that_is_asked_for_is_kept_at_a_terminal(run, monkeypatch, option
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(prompt, "converse", lambda _, *given: held.append(given))
     assert (run(*options, source=Typed(b"a b\n")), held) == (rows, talks)
+    assert ("Reading what you type. Ctrl-D ends it." in caplog.text) == (not talks)
 
 
 def test_what_was_read_with_a_refused_line_is_written_and_gone_on_with(run, tmp_path, caplog):

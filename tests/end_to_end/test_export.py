@@ -144,7 +144,8 @@ def test_a_packed_model_is_had_by_its_name_from_a_catalogue(
     done = here("pack", workshop.run_folder, "--name", "digits", "--license", ROOT / "LICENSE",
                 "--output", tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert f"DTMT_MODELS={catalogue} python pipelines/translate.py --model digits" in done.stdout
+    command = f"DTMT_MODELS={catalogue} python pipelines/translate.py --model digits"
+    assert f"{command} --output-dir {tmp_path}" in done.stdout  # where no run of that name lies
     monkeypatch.setenv("DTMT_MODELS", catalogue.as_uri())
     monkeypatch.chdir(tmp_path)
     translator = Translator.load("digits")
