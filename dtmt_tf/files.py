@@ -255,7 +255,7 @@ def told_if_full(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if is_of_full_disk(error):
+        if is_of_full_disk(error) and not isinstance(error, UserError):  # which names its place
             raise UserError(
                 f"{path} could not be written: {error}. All that was there before is "
                 "whole. Make room and run the same command again."

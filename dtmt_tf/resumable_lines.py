@@ -173,7 +173,8 @@ class ResumableLines:
                 self._file.seek(kept["size"])
                 self._file.truncate()  # what was written after the last record
                 self._progress, self._kept = progress, progress.lines
-                seen.close()
+                with contextlib.suppress(OSError):  # nobody reads it now
+                    seen.close()
                 if self.done:
                     logger.info("%s: going on after line %s", partial, f"{self.done:,}")
                 return lines
@@ -190,7 +191,8 @@ class ResumableLines:
             former, self._file = self._file, _locked(partial)
             former.close()
         self._record(partial)  # before the first line, so that the file is known as this program's
-        seen.seek(0)
+        with told_if_full(Path(tempfile.gettempdir())):
+            seen.seek(0)
         return chain(map(json.loads, seen), lines)
 
     def _record(self, partial: Path) -> None:

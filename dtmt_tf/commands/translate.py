@@ -101,8 +101,10 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     show = functools.partial(as_json, nbest=args.nbest > 0) if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
-    on_screen = args.output is None and sys.stdout.isatty()  # where a bar would be in the way
-    shown = not on_screen and (args.total is not None or sys.stderr.isatty())
+    # where somebody types or reads a bar would be in the way
+    on_screen = args.output is None and sys.stdout.isatty()
+    typed = args.input is None and sys.stdin is not None and sys.stdin.isatty()
+    shown = not on_screen and not typed and (args.total is not None or sys.stderr.isatty())
     with (
         Refusals(args.skip_refused) as refusals,
         ResumableLines(args.output, settings) as output,

@@ -33,11 +33,12 @@ def main() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         # a server's loader: `tf.saved_model.load` also takes what fails there
         loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+        signatures = dict(loaded.signature_def)  # a map of protobuf makes what it lacks
 
         def run(name: str, inputs: dict[str, Any]) -> dict[str, Any]:
-            signature = loaded.signature_def[name]
-            fetches = {key: info.name for key, info in signature.outputs.items()}
-            feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+            places = dict(signatures[name].inputs)
+            fetches = {key: info.name for key, info in signatures[name].outputs.items()}
+            feeds = {places[key].name: value for key, value in inputs.items()}
             found: dict[str, Any] = session.run(fetches, feeds)
             return found
 

@@ -135,8 +135,8 @@ def _published(place: Path, folder: Path, against: Sequence[str], force: bool) -
         else:
             move(place, refused)
         raise UserError(
-            "Not published:\n  " + "\n  ".join(against) + f"\n{kept} To publish it all the same: "
-            f"dtmt export {shlex.quote(str(folder))} --force"
+            "Not published:\n  " + "\n  ".join(against) + f"\n{kept} To publish it all the same, "
+            f"run dtmt export {shlex.quote(str(folder))} --force, with the same other options."
         )
     for reason in against:
         logger.warning("Published all the same: %s.", reason)
@@ -157,7 +157,8 @@ def program_hash() -> str:
     """Returns a hash of the sources that make the graph."""
     result, root = hashlib.sha256(), Path(__file__).parents[1]
     rooms = (path for room in ROOMS for path in (root / room).glob("*.py"))
-    for path in sorted([*rooms, root / "languages.py"]):  # which say how texts are cut and joined
+    # how texts are cut and joined, and what is on shortlists
+    for path in sorted([*rooms, root / "languages.py", root / "data" / "lexicon.py"]):
         result.update(path.read_bytes())
     return result.hexdigest()
 

@@ -82,7 +82,7 @@ def described(experiment: Experiment, replicas: int) -> Described:
         lines.append(f"  {name:<20} {copies * total * BYTES / 2**30:>9.2f} GiB")
     for name, elements in largest.items():
         lines.append(f"  {name:<20} {elements * BYTES / 2**30:>9.2f} GiB")
-    kept = training.keep_last + training.keep_best + 2  # the newest, and one that is written
+    kept = training.keep_last + training.keep_best + 3  # the newest two, and one that is written
     each = (3 + bool(training.ema_decay)) * total * BYTES / 2**30  # weights, moments, average
     lines += [
         f"  (the last {len(largest)}: worst bucket; smaller activations on top)",

@@ -221,8 +221,8 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yields the translations of any number of lines, in their order.
 
-        Reads at most 16 batches ahead, fewer if they take more than a second, so memory does not
-        grow with the lines.
+        Reads at most 16 batches ahead, fewer if they take more than a second, but as many as are
+        translated side by side; so memory does not grow with the lines.
 
         Args:
             lines: The lines.
@@ -325,9 +325,11 @@ class Translator:
 
     def _candidates(self, row: Row, nbest: int) -> tuple[Candidate, ...]:
         if nbest > (most := len(row["translations"])):
+            run = self.folder.parent
+            of = f" {shlex.quote(str(run))}" * (run / "train" / "experiment.json").exists()
             raise UserError(
-                f"{self.folder} keeps {most} translations of a text. To keep {nbest}: dtmt export "
-                f"{shlex.quote(str(self.folder.parent))} --set decoding.beam_size={nbest}"
+                f"{self.folder} keeps {most} translations of a text. dtmt export{of} --set "
+                f"decoding.beam_size={nbest} makes a version that keeps {nbest}."
             )
         return tuple(
             Candidate(_text(text), float(score))

@@ -46,7 +46,7 @@ def test_dry_run_prints_parameters_memory_and_steps(here):
     for what, size in (("weights", 0.77), ("Adam moments", 1.53), ("gradients", 0.77)):
         assert re.search(rf"  {what} +{size} GiB", result.stdout), what
     # weights and moments; the paper's task averages nothing while it trains
-    assert re.search(r"checkpoints +27.55 GiB, at most 12 of 2.30 GiB", result.stdout)
+    assert re.search(r"checkpoints +29.84 GiB, at most 13 of 2.30 GiB", result.stdout)
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert "an update is meant to read 8, devices x A" in result.stdout
     assert "8.0e-04 at 400, 8.0e-04 at 25,000, 5.0e-05 at 150,000" in result.stdout

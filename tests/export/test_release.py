@@ -111,7 +111,7 @@ def test_a_model_that_answers_nothing_is_not_published(endpoints, tmp_path, quic
         published(endpoints, tmp_path, Canary(Scores(0.0)))
     refused = tmp_path / "refused-1"
     assert f"lies in {refused}" in str(error.value)
-    assert f"dtmt export {tmp_path} --force" in str(error.value)
+    assert f"dtmt export {tmp_path} --force, with the same" in str(error.value)
     assert names(tmp_path) == ["refused-1"] and problems(refused) == []
     with pytest.raises(UserError, match="holds no exported model"):
         latest_version(tmp_path)

@@ -125,7 +125,7 @@ def test_one_that_is_away_is_not_one_that_tells_nothing(option):
     [
         (requests.Timeout("late"), "did not answer in time"),
         (requests.ConnectTimeout("nobody there"), "cannot be reached"),
-        ((503, b"no healthy upstream"), "is busy: Reason"),
+        ((503, b"no healthy upstream"), "is busy .*: Reason"),
         ((200, b'{"model_version_status": [{"version": "3", "state": "LOADING"}]}'), "not loaded"),
         ((200, b'{"model_version_status": [{"version": "3", "state": "AVAILABLE"}]}'), None),
         ((404, b"<html>"), ""),

@@ -263,7 +263,6 @@ def test_r_drop_without_dropout_changes_nothing():
         assert float(other.cross_entropy) == same
 
 
-@without_graphs  # to see values
 class OneScale:
     """Stands in for a model: two readings of a batch, whose logits one weight scales."""
 
@@ -302,7 +301,7 @@ def test_a_checkpoint_of_other_shapes_is_named():
         step_module.load_weights(model, weights)
 
 
-@without_graphs
+@without_graphs  # to see values
 def test_r_drop_adds_the_divergence_of_two_passes(monkeypatch):
     seen = []
 

@@ -1,6 +1,7 @@
 """Pieces of a long input: order, limits, and no waiting for what is not there."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,6 +96,19 @@ def test_a_refusal_says_nothing_of_how_quick_a_piece_is(clock):
 
     assert list(paced(range(24), answer, 6, 12, refuse=lambda row, error: -row))[-1] == -23
     assert sizes[:8] == [6, 3, 3, 1, 2, 1, 1, 6]
+
+
+def test_a_piece_has_as_many_batches_as_are_answered_side_by_side(monkeypatch, clock):
+    monkeypatch.setattr("dtmt_tf.translator.translator.concurrent_batches", lambda: 3)
+    sizes = []
+
+    def answer(piece):
+        sizes.append(len(piece))
+        clock.now += 9.0
+        return piece
+
+    assert list(Translator.paced(SimpleNamespace(batch_size=2), range(14), answer)) == [*range(14)]
+    assert sizes == [6, 6, 2]
 
 
 def test_one_string_is_no_list_of_lines():
