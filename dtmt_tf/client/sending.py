@@ -191,10 +191,9 @@ class Sending:
     ) -> None:
         """Sends one request after the other until there is none left, or one fails."""
         while (start := batches.next()) is not None:
+            batch = lines[start : start + self._batch_size]
             try:
-                for answer in self._send(
-                    connection, start, lines[start : start + self._batch_size]
-                ):
+                for answer in self._send(connection, start, batch):
                     answers.put(answer)
                     if answer.refusal and self._refusals.ends(answer.refusal):
                         batches.drop()  # of later lines nothing is needed
