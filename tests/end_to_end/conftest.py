@@ -14,6 +14,7 @@ import pytest
 
 from dtmt_tf import startup
 from dtmt_tf.export import Canary
+from dtmt_tf.export.signatures import SIGNATURES
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = 3600  # seconds; no command takes so long, however busy the machine
@@ -52,6 +53,12 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def without_trial(patch):
     """Lets versions be published without a process that tries them; `workshop` has one tried."""
     patch.setattr(Canary, "translate", lambda self, _, pairs, *__: [target for _, target in pairs])
+
+
+def with_few_signatures(patch):
+    """Lets versions only translate and tell of themselves; other tests ask the other signatures."""
+    for name in "translate_nbest", "align", "score", "complete":
+        patch.delitem(SIGNATURES, name)
 
 
 def run(script, *arguments, stdin=None):

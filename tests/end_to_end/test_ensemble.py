@@ -8,7 +8,7 @@ import pytest
 from dtmt_tf.errors import UserError
 from dtmt_tf.runs import Run, best_model, evaluate, publish, unite
 from dtmt_tf.translator import Translator
-from tests.end_to_end.conftest import without_trial
+from tests.end_to_end.conftest import with_few_signatures, without_trial
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +40,7 @@ def shelf(workshop, tmp_path_factory):
 
 def test_an_ensemble_is_made_scored_and_exported_by_its_name(shelf, here, monkeypatch):
     without_trial(monkeypatch)
+    with_few_signatures(monkeypatch)
     places = ["--task", "custom", "--output-dir", shelf.parent]
     made = here("ensemble", *places, "late", "early")
     assert made.returncode == 0, made.stderr

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dtmt_tf.export.signatures import SIGNATURES
 from dtmt_tf.training import summaries
 from dtmt_tf.translator import Translator
-from tests.end_to_end.conftest import picture, tags_of, without_trial
+from tests.end_to_end.conftest import picture, tags_of, with_few_signatures, without_trial
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +47,7 @@ def command_of(folder):
 def test_a_run_goes_on_to_its_end_is_scored_and_exported(run_0_1, here, monkeypatch, caplog):
     caplog.set_level("INFO")
     without_trial(monkeypatch)
-    for name in "translate_nbest", "align", "score", "complete":  # other tests ask these
-        monkeypatch.delitem(SIGNATURES, name)
+    with_few_signatures(monkeypatch)
     monkeypatch.setattr(summaries, "attention_image", picture)
     monkeypatch.chdir(run_0_1)
     result = here("train", "--devices", "CPU:0", *command_of(run_0_1))
