@@ -117,6 +117,7 @@ AT_0 = {
 }
 AT_1 = "depth 1, offset -1", _runs("depth1-offset1")
 AT_3 = {
+    1: ("depth 1, offset -3", _runs("depth1-offset3")),
     4: ("depth 4, offset -3", _runs("depth4-offset3")),
     6: ("depth 6, offset -3", _runs("depth6-offset3")),
     8: ("depth 8, offset -3", _runs("depth8-offset3")),
@@ -146,8 +147,10 @@ COMPARED = (
     Pair(CASED, AT_0[4], SCALED),
     Pair(CASED, AT_3[4], SCALED),
     Pair(CASED, AT_0[1], AT_1),
+    Pair(CASED, AT_0[1], AT_3[1]),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
+    Pair(CASED, AT_3[1], AT_3[4], DEEPER),
     Pair(CASED, AT_0[1], AT_3[6]),
     Pair(CASED, AT_0[1], AT_3[8]),
     Pair(CASED, AT_3[4], AT_3[6]),
@@ -181,7 +184,7 @@ SHALLOW_START = (
     ("depth 1 on LAUs, offset 0", _rows("lau1-3dcc6763")),
     AT_0[1],
     AT_1,
-    ("depth 1, offset -3", _runs("depth1-offset3")),
+    AT_3[1],
     AT_0[2],
     AT_0[3],
     ("depth 4 on GRUs, offset 0", _rows("gru4-f23b9230")),
@@ -264,7 +267,7 @@ SCORES: dict[str, tuple[str, str, tuple[Scores, ...]]] = {
             Scores(
                 "gates lower",
                 CASED,
-                {0: SHALLOW_L_GRU[1], 1: AT_1[1]} | {n: names for n, (_, names) in AT_3.items()},
+                {0: SHALLOW_L_GRU[1], 1: AT_1[1]} | {n: AT_3[n][1] for n in (4, 6, 8)},
             ),
             Scores(
                 "half open",
