@@ -116,6 +116,7 @@ AT_0 = {
     4: ("depth 4, offset 0", _rows("lgru4-3caa3214")),
 }
 AT_1 = "depth 1, offset -1", _runs("depth1-offset1")
+AT_2 = "depth 4, offset -2", _runs("depth4-offset2")
 AT_3 = {
     1: ("depth 1, offset -3", _runs("depth1-offset3")),
     4: ("depth 4, offset -3", _runs("depth4-offset3")),
@@ -145,10 +146,13 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_0[4], DEEPER),
     Pair(CASED, AT_0[4], AT_3[4]),
     Pair(CASED, AT_0[4], SCALED),
+    Pair(CASED, AT_3[4], AT_2),
     Pair(CASED, AT_3[4], SCALED),
     Pair(CASED, AT_0[1], AT_1),
     Pair(CASED, AT_0[1], AT_3[1]),
+    Pair(CASED, AT_0[1], AT_2, DEEPER),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
+    Pair(CASED, AT_1, AT_2, DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
     Pair(CASED, AT_3[1], AT_3[4], DEEPER),
     Pair(CASED, AT_0[1], AT_3[6]),
@@ -190,7 +194,7 @@ SHALLOW_START = (
     ("depth 4 on GRUs, offset 0", _rows("gru4-f23b9230")),
     ("depth 4 on LAUs, offset 0", _rows("lau4-785d7c67")),
     AT_0[4],
-    ("depth 4, offset -2", _runs("depth4-offset2")),
+    AT_2,
     AT_3[4],
     ("depth 4, offset -4", _runs("depth4-offset4")),
     ("depth 4, offset -5", _runs("depth4-offset5")),
