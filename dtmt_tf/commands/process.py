@@ -29,7 +29,7 @@ def main(command: Callable[[], int | None]) -> NoReturn:
     logging.basicConfig(level=logging.INFO, handlers=[told])
     logging.getLogger("absl").setLevel(logging.ERROR)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    for name in ("sacrebleu", "matplotlib"):
+    for name in ("sacrebleu", "matplotlib", "tensorboard"):
         logging.getLogger(name).setLevel(logging.WARNING)
     code: Any
     try:

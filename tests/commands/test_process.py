@@ -1,6 +1,7 @@
 """How commands end."""
 
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -108,6 +109,19 @@ def test_mistakes_and_what_the_system_refuses_end_with_code_2(tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "error: not so"
     assert "No such file" in said[1] and "absent" in said[1]
+
+
+def test_libraries_do_not_chat_and_do_warn(caplog):
+    caplog.set_level("INFO")
+
+    def talk():
+        for name in ("sacrebleu", "matplotlib", "tensorboard"):
+            logging.getLogger(name).info("chat of %s", name)
+            logging.getLogger(name).warning("warning of %s", name)
+
+    with pytest.raises(SystemExit):
+        process.main(talk)
+    assert "chat" not in caplog.text and caplog.text.count("warning of") == 3
 
 
 def test_what_is_not_utf_8_is_named_by_the_argument_that_brought_it(monkeypatch, capsys):
