@@ -135,8 +135,8 @@ def with_overrides(
         The new experiment and origins.
 
     Raises:
-        UserError: If an override is malformed, unknown or out of range, or the model needs a joint
-            vocabulary and the data has none.
+        UserError: If an override is malformed, unknown or out of range, or settings do not go
+            together, such as a model that needs a joint vocabulary and data that has none.
     """
     sections = {name: getattr(experiment, name) for name in SECTIONS}
     return _changed(experiment, origins, _read_overrides(overrides, sections))

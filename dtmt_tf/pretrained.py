@@ -59,8 +59,9 @@ def find_pretrained(name: str, here: Iterable[str] = ()) -> Path | None:
         is no name but a path.
 
     Raises:
-        UserError: If the catalogue has no such model or cannot be read; if the archive cannot be
-            had, or is not the one that the catalogue means.
+        UserError: If the catalogue has no such model or is damaged, or cannot be read and the
+            model was never downloaded (else the last download serves); if the archive cannot
+            be had, or is not the one that the catalogue means.
 
     Side effects:
         Writes below the cache alone. An archive is unpacked once its SHA-256 is right, and the

@@ -141,9 +141,9 @@ def _filters(_: TextFacts, known: Settings) -> Sized:
 def _vocabulary(facts: TextFacts, known: Settings) -> Sized:
     """7 times the root of all words, and the alphabet; of a text with fewer sub-words, all of them.
 
-    That is 5,800 for Multi30k (6,000 in its recipe), 10,200 for Tatoeba (8,000), 1,500 for 3,000
-    pairs. Sennrich and Zhang (2019), "Revisiting Low-Resource NMT", gain most by going from 30,000
-    sub-words to 2,000 where there are 100,000 words; 32,000 is common for millions of pairs.
+    That is 5,800 for Multi30k (6,000 in its recipe), about 10,000 for Tatoeba (8,000), 1,500 for
+    3,000 pairs. Sennrich and Zhang (2019), "Revisiting Low-Resource NMT", gain most by going from
+    30,000 sub-words to 2,000 where there are 100,000 words; 32,000 is common for millions of pairs.
     """
     value = round(7 * math.sqrt(2 * facts.words)) + facts.alphabet
     least = 4 + facts.alphabet + len(known["data.reserved_symbols"])  # three special ones, a blank
@@ -174,7 +174,7 @@ def _max_length(facts: TextFacts, _: Settings) -> Sized:
 def _batch(facts: TextFacts, _: Settings) -> Sized:
     """2.2 times the root of the words of a side, shared out among the devices.
 
-    That is 1,280 for Multi30k, as in its recipe, and 2,300 for Tatoeba (2,560). Sennrich and Zhang
+    That is 1,280 for Multi30k, as in its recipe, and 2,240 for Tatoeba (2,560). Sennrich and Zhang
     (2019) gain with smaller batches on small corpora, down to 1,000 tokens. Below 640 a device, the
     least in search 1, an update is mostly overhead; above 4,096 memory of small machines ends.
     """

@@ -50,8 +50,9 @@ def catalogued_text(
             `downloads/manual` below it.
 
     Raises:
-        UserError: If there is no such data set, or it can not be downloaded; the message says
-            which archives to put where.
+        UserError: If there is no such data set, or it lacks the languages or is in another format
+            than tfrecord, or it can not be downloaded. Then the message says which archives to
+            put where.
 
     Side effects:
         Writes below `folder` alone: the data set, and in `records` what is found out about it.

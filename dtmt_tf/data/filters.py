@@ -19,7 +19,7 @@ from dtmt_tf.config import DataConfig
 from dtmt_tf.errors import UserError
 from dtmt_tf.languages import base_language, script, scripts
 
-SHORT = 20  # characters; a pair without a longer side may be a name or a number, and stays
+SHORT = 20  # characters; a pair without a longer side may be a name or a number; only duplicates go
 MIN_SCRIPT_SHARE = 0.1  # of a side's letters that are in a script of its language
 ODDS = 99.0  # of another language against a side's own
 IDENTIFIER = "py3langid"  # tells languages; not among the requirements
@@ -34,7 +34,8 @@ def judge(pairs: Iterable[tuple[str, str]], data: DataConfig) -> Masks:
     """Returns for each filter of `data.filters` which pairs it drops, `[N]`, in their order.
 
     Args:
-        pairs: Source and target, read once. Memory for 9 to 22 bytes a pair is needed.
+        pairs: Source and target, read once. What is kept takes 9 to 22 bytes a pair;
+            while lengths and duplicates are compared, up to some 40 more.
         data: Names the filters and the languages.
 
     Raises:

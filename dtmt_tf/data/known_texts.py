@@ -29,7 +29,8 @@ class KnownTexts:
         """Returns the facts about a file, which is read if necessary.
 
         Raises:
-            UserError: If the file is missing or damaged.
+            UserError: If the file is damaged.
+            FileNotFoundError: If it is missing.
         """
         key = str(path.resolve())
         if path.is_symlink():  # its own name says how it is packed

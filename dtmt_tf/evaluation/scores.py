@@ -241,7 +241,7 @@ def compare_systems(
 ) -> list[SystemScore]:
     """Compares systems with a baseline by sacreBLEU's paired bootstrap resampling.
 
-    BLEU, chrF2 and TER are compared, each by samples of its own.
+    BLEU, chrF2 and TER are compared, all by the same samples.
 
     The p-values are sacreBLEU's, with one exception. Where a metric gives a system the baseline's
     score, its p-value is 1. sacreBLEU counts the samples that differ by more than the scores do;

@@ -30,8 +30,8 @@ class DeepReadout(keras.layers.Layer):
         depth: Layers before the softmax; 1 is the first line alone.
         use_layer_norm: Whether there are norms.
         dropout_rate: Fraction of h dropped in training; theirs is 0.
-        first_initializer: Initialiser of the first line's kernels, and of the softmax's.
-        initializer: Initialiser of the further layers' kernels.
+        first_initializer: Initialiser of the first line's weights, and of the softmax's.
+        initializer: Initialiser of the further layers' weights.
         tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
 
     Call arguments:

@@ -18,7 +18,7 @@ class NormedAffine(keras.layers.Layer):
         units: Width of the result, O.
         use_tanh: Whether `act` is tanh; else there is none.
         use_layer_norm: Whether there is a norm.
-        initializer: Initialiser of the kernel; the bias starts at 0.
+        initializer: Initialiser of kernel and bias.
 
     Call arguments:
         inputs: Shape `[..., I]`.

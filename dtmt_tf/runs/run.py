@@ -98,7 +98,7 @@ class Run:
             data_dir: Where the user keeps data sets.
             cache_dir: Where downloads go.
             overrides: `section.name=value` texts that change how its weights are averaged, how
-                they decode, or how and on what they are scored.
+                they decode, what an export keeps, or how and on what they are scored.
 
         Raises:
             UserError: If there is none, or an override is about anything else.

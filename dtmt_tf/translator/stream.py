@@ -25,8 +25,8 @@ def paced(
 ) -> Iterator[Answer]:
     """Yields the answers to rows in their order, however many there are.
 
-    Reads a piece, answers it, yields its answers, and reads the next. Pieces grow as long as they
-    are answered within a second.
+    Reads a piece, answers it, yields its answers, and reads the next. Pieces are doubled
+    while they are answered within half a second, and halved where they take over two.
 
     Args:
         rows: What is asked; read piece by piece.

@@ -170,7 +170,7 @@ class Translator:
         Args:
             texts: The texts.
             nbest: How many of the best translations `Translation.nbest` holds; at most the beam
-                size that the model was exported with.
+                size that the model was exported with, unless sampled or constrained.
             align: Whether `Translation.alignment` is given.
             prefixes: What each translation is to begin with, empty for anything; not together
                 with `nbest` or `align`.
@@ -221,7 +221,7 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yields the translations of any number of lines, in their order.
 
-        Reads at most 16 batches ahead, fewer if they take more than a second, but as many as are
+        Reads at most 16 batches ahead, fewer if they take over two seconds, but as many as are
         translated side by side; so memory does not grow with the lines.
 
         Args:
@@ -254,6 +254,8 @@ class Translator:
 
         Raises:
             ValueError: If they are not equally many.
+            Refused: If the model refuses a pair, such as one beyond its limits.
+            UserError: If it was exported by a version that could not answer.
         """
         _check_lists(sources, targets)
         rows = list(zip(sources, targets, strict=True))
