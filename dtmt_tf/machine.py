@@ -50,7 +50,7 @@ def machine() -> dict[str, Any]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this processor has bfloat16 instructions, as far as the system tells.
+    """Whether bfloat16 is taken to be fast: on a GPU, on a processor that has it, or if none can tell.
 
     TensorFlow's devices stay unset, as a strategy of several workers must be the first to set them.
     """

@@ -309,7 +309,7 @@ def _patience(_: TextFacts, known: Settings) -> Sized:
 def _precision(facts: TextFacts, _: Settings) -> Sized:
     """1.3 to 1.4 times as fast where the processor has the products, else slower (SPEED.md)."""
     if facts.has_bfloat16:
-        return Sized("bfloat16", "this processor multiplies it")
+        return Sized("bfloat16", "this machine multiplies it")
     return Sized("float32", "this processor has no bfloat16")
 
 

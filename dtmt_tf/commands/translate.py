@@ -194,7 +194,8 @@ def _parser() -> Parser:
         "--nbest",
         type=int,
         metavar="K",
-        help="up to K best translations, divided by tabs; K is at most the beam size of the export",
+        help="up to K best translations, divided by tabs; K is at most the beam size of the "
+        "export, but with --sample, --glossary or --vocabulary",
     )
     asked.add_argument(
         "--align",

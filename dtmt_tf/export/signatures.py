@@ -28,7 +28,7 @@ SIGNATURES = {
     "translate_nbest": Signature(
         ("text",),
         ("translations", "scores", "lengths"),
-        "the finished translations of the beam, the best first",
+        "the translations of the beam, the best first; unfinished ones where none ended",
     ),
     "align": Signature(
         ("text",),

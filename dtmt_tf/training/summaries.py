@@ -39,7 +39,7 @@ DESCRIPTIONS = {  # of a name, or of all below a heading; Markdown
     VALIDATION_LOSS: "Plain cross entropy of the validation split, nats a target token. It begins "
     "to rise where the model begins to learn its text by heart.",
     VALIDATION_BLEU: "sacreBLEU of the validation split, translated as the exported model does, by "
-    "the weights that would be exported. `scores.json` has its signature.",
+    "the present weights or their moving average. `scores.json` has its signature.",
     f"{VALIDATION}/chrF": "sacreBLEU's chrF2 of the same translations.",
     f"{VALIDATION}/perplexity": "The exponential of the validation loss.",
     f"{VALIDATION}/exact match": "Translations that are the reference to the letter, per cent.",
