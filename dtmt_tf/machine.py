@@ -50,7 +50,7 @@ def machine() -> dict[str, Any]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether bfloat16 is taken to be fast: on a GPU, on a processor that has it, or if none can tell.
+    """Whether bfloat16 is taken to be fast: on a GPU, if a processor has it, or if none can tell.
 
     TensorFlow's devices stay unset, as a strategy of several workers must be the first to set them.
     """
