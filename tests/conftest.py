@@ -5,6 +5,7 @@ import os
 import signal
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # GPUs round more, and processes would share their memory
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before anything imports TensorFlow
 
 import numpy as np  # noqa: E402
@@ -65,10 +66,15 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of the tests' own: prepared corpora are neither found nor left in the user's."""
+    """A cache of the tests' own: prepared corpora are neither found nor left in the user's.
+
+    Nor do the user's data sets and terminal count, but for tests of those data sets.
+    """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
+        for name in ("DTMT_DATA_DIR", "COLUMNS"):  # of whoever runs the tests
+            patch.delenv(name, raising=False)
         for name in ("no_proxy", "NO_PROXY"):  # servers of tests are on this machine
             patch.setenv(name, f"127.0.0.1,localhost,{os.environ.get(name, '')}")
         yield folder / "dtmt_tf"

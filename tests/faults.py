@@ -64,6 +64,21 @@ def compiler() -> str | None:
 
 
 @functools.cache
+def works() -> bool:
+    """Returns whether processes here can be made to fail.
+
+    It takes Linux, a C compiler and temporary files that may be run, and whose names have neither
+    blanks nor colons: those part the names in LD_PRELOAD.
+    """
+    if compiler() is None or set(tempfile.gettempdir()) & set(" :"):
+        return False
+    try:
+        return bool(ctypes.CDLL(str(library())))
+    except OSError:
+        return False
+
+
+@functools.cache
 def library() -> Path:
     """Compiles what counts and fails; it goes when this process ends."""
     folder = tempfile.mkdtemp(prefix="faults-")

@@ -83,7 +83,7 @@ def test_without_its_packages_it_says_how_to_install_them(script):
     bare = [sys.executable, "-I", "-S", ROOT / "pipelines" / script]  # no site-packages
     run = subprocess.run(bare, capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (2, "")
-    assert re.fullmatch(r"error: \S+ has no package \w+\. .*make setup, then.*\n", run.stderr)
+    assert re.fullmatch(r"error: .+ has no package \w+\. .*make setup, then.*\n", run.stderr)
 
 
 @pytest.mark.parametrize("name", ["dtmt_tf.gone", "pipelines.gone"])

@@ -17,7 +17,7 @@ from tests import faults
 from tests.faults import ERRORS, Fault
 
 ROOT = Path(__file__).parents[1]
-pytestmark = pytest.mark.skipif(not faults.compiler(), reason="there is no C compiler")
+pytestmark = pytest.mark.skipif(not faults.works(), reason="no C compiler, or none of use")
 
 WORK = """
 import os, sys

@@ -22,7 +22,7 @@ def run(tmp_path):
     (tmp_path / "run" / "train").mkdir(parents=True)
     data = DataConfig(joint_vocabulary=False, source_vocab_size=11, target_vocab_size=9)
     Vocabulary.train(LINES, ["uv uv w"] * 9, data).save(tmp_path / "run" / "train")
-    (tmp_path / "a").write_text("ab ab é\u00a0\ncd\n")
+    (tmp_path / "a").write_text("ab ab é\u00a0\ncd\n", encoding="utf-8")
     (tmp_path / "b").write_text("uv\n")
     return tmp_path / "run"
 

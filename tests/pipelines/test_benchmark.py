@@ -110,7 +110,8 @@ def test_plain_and_fast_form_have_equal_losses_and_gradients(rng):
     np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
     assert len(gradients) == len(others)
     for one, other in zip(gradients, others, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6 * np.abs(one).max())
+        # processors round differently: 1e-6 passes with AVX-512, not with AVX2
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(one).max())
 
 
 def test_each_device_has_a_batch_of_its_own():

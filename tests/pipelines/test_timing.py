@@ -51,6 +51,10 @@ def test_a_result_names_the_commit_that_was_measured(tmp_path, monkeypatch):
     assert benchmark._commit() == ""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # those of a hook
+        monkeypatch.delenv(name)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):  # which may sign, or have hooks
+        monkeypatch.setenv(name, os.devnull)
     author = ["-c", "user.name=a", "-c", "user.email=a@b"]
     (tmp_path / "a").write_text("1")
     for arguments in (["init", "-q"], ["add", "a"], [*author, "commit", "-qm", "a"]):

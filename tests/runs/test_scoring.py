@@ -157,7 +157,7 @@ def test_subwords_are_made_once_for_one_corpus(corpus, caplog):
         assert run.vocabulary.source.size == size
         assert caplog.text.count("Training sub-words") == times
     path = corpus / "train.en"
-    path.write_text(path.read_text().replace("e", "ü"))
+    path.write_text(path.read_text().replace("e", "ü"), encoding="utf-8")
     run = run_of("custom", corpus, *CORPUS, "data.source_vocab_size=15")
     assert run.vocabulary.source.decode(run.vocabulary.source.encode(["ü"])).numpy() == [
         "ü".encode()

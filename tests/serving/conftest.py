@@ -6,6 +6,7 @@ import sys
 import grpc
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
@@ -77,6 +78,9 @@ def batching_server(served_models):
     """
     options = (*("--batch-sizes", "1", "4", "16"), "--batch-timeout-micros=500000", "--timeout=2")
     with running_server(served_models, *options) as running:
+        with requests.Session() as session:  # a slow machine may need both seconds for the first
+            session.trust_env = False
+            session.post(f"{running.rest}/v1/models/toy:predict", json={"inputs": ["a"]})
         yield running
 
 

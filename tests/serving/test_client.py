@@ -278,9 +278,8 @@ def test_a_terminal_has_a_progress_bar_and_a_log_has_none(run, monkeypatch, term
 
 def _alone(*arguments, text="", **options):
     """Runs the client in a process of its own."""
-    return subprocess.run(
-        [*CLIENT, *arguments], input=text, capture_output=True, text=True, timeout=1800, **options
-    )
+    options |= {"capture_output": True, "encoding": "utf-8", "timeout": 1800}
+    return subprocess.run([*CLIENT, *arguments], input=text, **options)
 
 
 @pytest.mark.parametrize("address", ["http://server..example:8501", "http://" + "a" * 64])

@@ -119,7 +119,5 @@ def test_a_damaged_memory_is_named(packages, tmp_path, content):
 def test_the_command_offers_every_tracker(capsys):
     with pytest.raises(SystemExit):
         train.command(["--track", "paper"])
-    said = capsys.readouterr().err
-    assert all(f"'{name}'" in said for name in TRACKERS) and said.count("'") == 2 + 2 * len(
-        TRACKERS
-    )
+    said = capsys.readouterr().err.replace("'", "")  # not all versions of argparse quote choices
+    assert f"(choose from {', '.join(TRACKERS)})" in said
