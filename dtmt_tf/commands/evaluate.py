@@ -185,7 +185,7 @@ def _check_sources(
     args: argparse.Namespace, sources: list[str], references: list[list[str]]
 ) -> None:
     """Raises a UserError if there are more or fewer sources than references."""
-    if sources and len(sources) != len(references[0]):
+    if args.sources and len(sources) != len(references[0]):
         raise UserError(
             f"{args.sources} has {len(sources):,} lines and the references "
             f"{len(references[0]):,}. Line n of one should be the source of line n of the other."

@@ -154,6 +154,8 @@ def _open(path: Path, suffix: str | None = None) -> IO[bytes]:
     opener = PACKED.get(path.suffix if suffix is None else suffix)
     try:
         if opener:
+            if path.is_file() and not path.stat().st_size:  # an empty text to Python's gzip
+                raise _damaged(path, EOFError("the file has no content"))
             return opener(path, "rb")  # type: ignore[operator, return-value]
         stream = path.open("rb")
         first = stream.peek(MOST_OF_FORMAT)

@@ -32,7 +32,7 @@ from dtmt_tf.text import Vocabulary, is_blank
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2  # raised when the same corpus gives other shards
+FORMAT = 3  # raised when the same corpus gives other shards
 PAIRS_PER_SHARD = 100_000
 PAIRS_AT_ONCE = 10_000
 OTHER_FILES = 512  # that a training may have open beside its shards
@@ -73,9 +73,9 @@ class Ids(NamedTuple):
 class Preparation:
     """Makes a folder of shards, one by one.
 
-    A shard holds the pairs that a fixed range of the corpus has, less those with a blank side. Once
-    complete it is never written again, so that a preparation that was ended, in whatever way, goes
-    on with the next shard.
+    A shard holds the pairs that a fixed range of the corpus has, less those with a blank side and
+    without blanks around a line. Once complete it is never written again, so that a preparation
+    that was ended, in whatever way, goes on with the next shard.
 
     Args:
         folder: Where the shards go.
@@ -135,7 +135,8 @@ class Preparation:
         first = shard * PAIRS_PER_SHARD
         pairs = iter(self.corpus.stream(TRAIN, first, min(first + PAIRS_PER_SHARD, self.num_pairs)))
         while block := list(islice(pairs, PAIRS_AT_ONCE)):
-            block = [pair for pair in block if not any(map(is_blank, pair))]
+            # no search or score reads blanks around a line, so training does not either
+            block = [(s.strip(), t.strip()) for s, t in block if not (is_blank(s) or is_blank(t))]
             sides = [
                 encode([pair[side] for pair in block]) for side, encode in enumerate(self.encoders)
             ]

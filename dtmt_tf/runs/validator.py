@@ -81,9 +81,10 @@ class RunValidator(Validator):
     def _ids(self, lines: tuple[list[str], list[str]]) -> list[tf.RaggedTensor]:
         """Returns both sides in sub-words, as long as training reads them: memory is bounded.
 
-        Sources are read as by the search; the end of a target that is cut counts for nothing.
+        Sources are read as by the search, targets as in training; the end of a target that is cut
+        counts for nothing.
         """
         longest = self.run.experiment.data.max_length
         source, target = self.run.vocabulary.source, self.run.vocabulary.target
-        texts, references = (tf.constant(side) for side in lines)
+        texts, references = (tf.constant([line.strip() for line in side]) for side in lines)
         return [source.encode(source.read(texts), longest), target.encode(references)[:, :longest]]

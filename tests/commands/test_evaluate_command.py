@@ -115,12 +115,14 @@ def test_files_have_no_splits():
         evaluate.command(["--references", "a.de", "--hypotheses", "b.de", "--split", "test"])
 
 
-def test_sources_of_another_length_are_told_before_anything_is_scored(monkeypatch, tmp_path):
+@pytest.mark.parametrize("given", ["", "a\n"])
+def test_sources_of_another_length_are_told_before_anything_is_scored(monkeypatch, tmp_path, given):
     monkeypatch.setattr(dtmt_tf.evaluation, "compare_systems", lambda *_: pytest.fail("it scores"))
     places = [tmp_path / name for name in ("source", "reference", "one", "two")]
     for path in places:
-        path.write_text("a\nb\n" if path.name != "source" else "a\n")
+        path.write_text("a\nb\n" if path.name != "source" else given)
     source, reference, *hypotheses = map(str, places)
     files = ["--references", reference, "--hypotheses", *hypotheses, "--sources", source]
-    with pytest.raises(UserError, match="source has 1 lines and the references 2. Line n of one"):
+    said = f"source has {len(given) // 2} lines and the references 2. Line n of one"
+    with pytest.raises(UserError, match=said):
         evaluate.command([*files, "--page", str(tmp_path / "page.html")])

@@ -50,7 +50,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
-@pytest.mark.parametrize("damage", [lambda data: data[:-6], lambda data: b"no archive"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-6], lambda _: b"no archive", lambda _: b""])
 def test_a_damaged_archive_is_named(tmp_path, suffix, pack, damage):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(damage(pack(TEXT)))

@@ -111,7 +111,22 @@ def test_text_of_any_letters_comes_back(tmp_path):
     source, target = ["Äpfel\u2028 ", "\t𝄞"], ["\x01a", "e\u0301"]
     encoders = [lambda texts: [[1]] * len(texts)] * 2
     made = make_shards(tmp_path, source, target, encoders, with_text=True)
-    assert made.texts(np.array([0, 1])) == (source, target)
+    assert made.texts(np.array([0, 1])) == (["Äpfel", "𝄞"], target)
+
+
+BLANKS = " \t\u00a0\u3000"
+
+
+def test_blanks_around_a_line_are_not_trained(tmp_path):
+    lines = [f"{blank}{line}{blank}" for line, blank in zip(SOURCE, BLANKS * 25, strict=True)]
+    data = DataConfig(source_vocab_size=20)
+    vocabulary = Vocabulary.train(lines, TARGET, data)
+    made = preparation(tmp_path, Lines(lines, [f"{line} " for line in TARGET]), vocabulary, True)
+    made.run()
+    source = vocabulary.source.encode(vocabulary.source.read(lines)).to_list()  # as served
+    target = vocabulary.target.encode(TARGET).to_list()
+    assert pairs_of(Shards(made.folder)) == list(zip(source, target, strict=True))
+    assert Shards(made.folder).texts(np.arange(100)) == (SOURCE, TARGET)
 
 
 def test_pairs_with_a_blank_side_are_left_out(tmp_path):

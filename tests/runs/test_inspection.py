@@ -18,7 +18,8 @@ LINES = ["a dog runs in the grass", "two dogs run", "a cat sleeps on a mat"]
 def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     vocabulary = Vocabulary.train(LINES * 5, LINES * 5, DataConfig(source_vocab_size=40))
     strange = [text.replace(" ", "\u00a0") for text in LINES]  # read as plain blanks
-    lines = strange, [text * 20 for text in LINES]
+    targets = [text * 20 for text in LINES]
+    lines = strange, [f"\t{text} " for text in targets]
     run = SimpleNamespace(
         corpus=SimpleNamespace(lines=lambda split, count: lines, sizes={"train": 3}),
         experiment=SimpleNamespace(data=DataConfig(max_length=longest)),
@@ -34,7 +35,7 @@ def test_pairs_are_inspected_no_longer_than_training_reads_them(longest):
     gates, attention, subwords = RunValidator(run, SimpleNamespace(inspect=inspect)).inspect()
     # a source that is cut still ends, as those that are translated
     source = vocabulary.source.encode(tf.constant(LINES), longest).to_tensor()
-    target = vocabulary.target.encode(tf.constant(lines[1]))[:, :longest].to_tensor()
+    target = vocabulary.target.encode(tf.constant(targets))[:, :longest].to_tensor()
     np.testing.assert_array_equal(seen[0], source)
     np.testing.assert_array_equal(seen[1], target)
     assert gates == {"gate": 0.5}
