@@ -99,7 +99,7 @@ def test_the_recipes_it_is_drawn_from_are_near():
     captions = sized(facts(29_000, words=334_000))[0]
     assert captions.data.source_vocab_size == pytest.approx(6000, rel=0.05)
     assert captions.data.max_tokens_per_batch == 1280
-    assert captions.training.max_steps == pytest.approx(7800, rel=0.25)  # recipe G
+    assert captions.training.max_steps == pytest.approx(7800, rel=0.25)  # recipe gold
     assert captions.training.peak_learning_rate == 2.4e-3
     everyday = sized(facts(162_190, words=1_048_000))[0]
     assert everyday.data.max_tokens_per_batch == pytest.approx(2560, rel=0.15)

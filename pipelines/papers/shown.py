@@ -152,6 +152,7 @@ COMPARED = (
     Pair(CASED, AT_0[1], AT_3[1]),
     Pair(CASED, AT_0[1], AT_2, DEEPER),
     Pair(CASED, AT_0[1], AT_3[4], DEEPER),
+    Pair(CASED, AT_0[1], SCALED, DEEPER),
     Pair(CASED, AT_1, AT_2, DEEPER),
     Pair(CASED, AT_1, AT_3[4], DEEPER),
     Pair(CASED, AT_3[1], AT_3[4], DEEPER),
