@@ -73,9 +73,10 @@ def works() -> bool:
     if compiler() is None or set(tempfile.gettempdir()) & set(" :"):
         return False
     try:
-        return bool(ctypes.CDLL(str(library())))
+        ctypes.CDLL(str(library()))
     except OSError:
         return False
+    return True
 
 
 @functools.cache
