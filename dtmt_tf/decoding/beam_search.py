@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, DecodingConfig
+from dtmt_tf.config import EOS_ID, PAD_ID, DecodingConfig
 from dtmt_tf.decoding.alive import Alive
 from dtmt_tf.decoding.by_length import longest_of
 from dtmt_tf.decoding.length_penalty import length_penalty
@@ -53,6 +53,7 @@ def beam_search(
     wanted: int | tf.Tensor | None = None,
     choose: Choose | None = None,
     never: Sequence[int] | tf.Tensor = (),
+    begins: tf.Tensor | None = None,
 ) -> Hypotheses:
     """Finds the best hypotheses of every sentence.
 
@@ -86,6 +87,8 @@ def beam_search(
             gives log probabilities `[b, C]` of continuations, those that are to stay alive first,
             and their places in `[K * V]`, `[b, C]`; C is at least the number, 2K or with K = 1 one.
         never: Tokens that no hypothesis has but by its prefix.
+        begins: Which tokens begin a word, `[V]` bool: an <eos> at the end of a prefix stands for
+            any of them, or the end. By default <eos> is a token like others.
 
     Returns:
         Hypotheses, T being the largest of `max_lengths`.
@@ -96,7 +99,7 @@ def beam_search(
     if choose and decoding.prune:
         raise ValueError(f"prune should be 0 with choose. Received: {decoding.prune:g}.")
     wanted = decoding.beam_size if wanted is None else wanted
-    search = _Search(step, decoding, wanted, choose, never, prefixes is not None)
+    search = _Search(step, decoding, wanted, choose, never, begins, prefixes is not None)
     start, nothing = search.begin(state, max_lengths, prefixes)
     shapes = (tf.TensorShape([]), _shapes(start), _shapes(nothing))
     _, _, results = tf.while_loop(
@@ -117,6 +120,7 @@ class _Search:
     wanted: int | tf.Tensor
     choose: Choose | None
     never: Sequence[int] | tf.Tensor
+    begins: tf.Tensor | None
     has_prefixes: bool
 
     @property
@@ -235,10 +239,20 @@ class _Search:
         if self.has_prefixes:
             free = tf.cond(
                 time < tf.shape(prefixes)[1],
-                lambda: _only_prefix(log_probs, free, prefixes, time),
+                lambda: self._prefixed(log_probs, free, prefixes[:, time]),
                 lambda: free,
             )
         return free, hidden
+
+    def _prefixed(self, log_probs: tf.Tensor, free: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+        """Leaves of `[b, K, V]` the next token of each prefix, `[b]`; past it what is `free`."""
+        ids = tf.range(tf.shape(log_probs)[2])
+        tokens = tokens[:, None, None]
+        left = tf.where(tf.equal(ids, tokens), log_probs, MINUS_INFINITY)
+        if self.begins is not None:
+            word = tf.where(self.begins | tf.equal(ids, EOS_ID), free, MINUS_INFINITY)
+            left = tf.where(tf.equal(tokens, EOS_ID), word, left)
+        return tf.where(tf.equal(tokens, PAD_ID), free, left)
 
     def _leave(
         self, beams: _Beams, results: Hypotheses, done: tf.Tensor
@@ -278,16 +292,6 @@ def writable(
     if some:
         barred |= tf.reduce_any(tf.equal(ids[:, None], never), axis=1)
     return log_probs + tf.where(barred, MINUS_INFINITY, 0.0)
-
-
-def _only_prefix(
-    log_probs: tf.Tensor, free: tf.Tensor, prefixes: tf.Tensor, time: tf.Tensor
-) -> tf.Tensor:
-    """Leaves of log probabilities `[b, K, V]` the next token of each prefix; past it, `free`."""
-    token = prefixes[:, time]
-    next_one = tf.one_hot(token, tf.shape(log_probs)[2], True, False)[:, None]
-    only = tf.where(next_one, log_probs, MINUS_INFINITY)
-    return tf.where(tf.equal(token, 0)[:, None, None], free, only)
 
 
 def write(ids: tf.Tensor, position: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from dtmt_tf.config import DecodingConfig
@@ -42,6 +43,7 @@ def make_search(
     shortlist: Shortlist | None = None,
     among: Callable[[tf.Tensor | None], AbstractContextManager[None]] = contextlib.nullcontext,
     never: Sequence[int] = (),
+    begins: np.ndarray | None = None,
 ) -> Search:
     """Returns the beam search over any number of sentences.
 
@@ -53,6 +55,7 @@ def make_search(
         among: Within `among(tokens)`, `decode_step` gives logits of these alone; within
             `among(None)` of all, by what is made once and not at each step.
         never: Tokens that are not written, see `beam_search`.
+        begins: Which tokens begin a word, see `beam_search`.
 
     Returns:
         `search(source_ids [B, S], prefixes=None, wanted=None)`, see `beam_search` for the prefixes
@@ -73,6 +76,7 @@ def make_search(
                         prefixes=own,
                         wanted=wanted,
                         never=never,
+                        begins=begins,
                     )
             # each hypothesis alone gives the best of its own, or all of them together
             chunks = 2 * decoding.beam_size if decoding.prune else 2
@@ -83,6 +87,7 @@ def make_search(
                     prefixes=None if own is None else tf.gather(few.places, own),
                     wanted=wanted,
                     never=tf.gather(few.places, never) if never else (),
+                    begins=None if begins is None else tf.gather(begins, few.tokens),
                 )
             return hypotheses._replace(ids=tf.gather(few.tokens, hypotheses.ids))
 

@@ -22,7 +22,7 @@ from dtmt_tf.decoding import (
 )
 from dtmt_tf.export.limits import described, limit_lines, limit_parts, limit_tokens
 from dtmt_tf.export.stored import StoredWeights
-from dtmt_tf.export.unknown import UnknownWords, never_written
+from dtmt_tf.export.unknown import UnknownWords, begins_word, never_written
 from dtmt_tf.languages import between_sentences
 from dtmt_tf.models import TranslationModel
 from dtmt_tf.text import ANY_BLANK, Vocabulary
@@ -80,10 +80,12 @@ class Endpoints:
         words = self._as_read(dictionary or {})
         self.unknown = UnknownWords(words) if decoding.replace_unknown else None
         self._between = " " if self.target.of_words else between_sentences(target_language)
+        self._begins = begins_word(self.target) if self._between else None
         ids = tf.TensorSpec([None, None], tf.int32)
         search = make_search(
             *(model.encode, model.decode_step, decoding, shortlist, model.among),
             never=never_written(self.target, decoding),
+            begins=self._begins,
         )
 
         def searched(source: tf.Tensor, prefixes: tf.Tensor, wanted: tf.Tensor) -> Hypotheses:
@@ -212,11 +214,16 @@ class Endpoints:
         return {"log_probability": log_probabilities, "tokens": tokens}
 
     def complete(self, source: tf.Tensor, prefix: tf.Tensor) -> Tensors:
-        """The best translation that begins with the prefix; blanks at its end are not searched."""
+        """The best translation that begins with the prefix; after a blank there a word begins."""
         prefix = tf.strings.unicode_transcode(_without_mark(prefix), "UTF-8", "UTF-8")
         begun = tf.strings.regex_replace(prefix, f"{ANY_BLANK}+$", "")
         ids = self.target.tokens(self.target.read(begun))[:, : self.most]
-        translations, scores, _ = self._translate(source, best=1, prefixes=ids)
+        wanted = ids
+        if self._begins is not None:
+            word = tf.cast((begun != prefix) & (begun != ""), tf.int64)
+            ends = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(word)], EOS_ID), word)
+            wanted = tf.concat([ids, ends], axis=1)[:, : self.most]
+        translations, scores, _ = self._translate(source, best=1, prefixes=wanted)
         whole = translations[:, 0]
         size = tf.strings.length(whole)
         given = dense(ids)
@@ -272,7 +279,8 @@ class Endpoints:
             with tf.control_dependencies([hypotheses.ids]):  # as in `align`
                 surfaces = self.source.part_surfaces(text, self.longest, parts, owners)
             surfaces = dense(surfaces, "")
-            unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, lengths_of(mine))
+            given = tf.reduce_sum(tf.cast(mine > EOS_ID, tf.int32), axis=1)
+            unknown = self._replacements(self.unknown, ids, surfaces, hypotheses, given)
         translations = self._join(hypotheses.ids, unknown, owners, tf.size(text))
         weights = tf.cast(parts.row_lengths(), tf.float32)[:, None]
         scores = tf.math.segment_sum(hypotheses.scores * weights, owners)

@@ -1,12 +1,13 @@
-"""<unk> replaced by words of the source."""
+"""What translations do without, where words begin, <unk> replaced by words of the source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
-from dtmt_tf.config import EOS_ID, PAD_ID, UNK_ID, DecodingConfig
+from dtmt_tf.config import BLANK, EOS_ID, PAD_ID, UNK_ID, DecodingConfig
 from dtmt_tf.text import Subwords
 
 
@@ -16,6 +17,14 @@ def never_written(target: Subwords, decoding: DecodingConfig) -> tuple[int, ...]
     That is padding, and <unk> where pieces spell translations and nothing replaces it.
     """
     return (PAD_ID,) if target.of_words or decoding.replace_unknown else (PAD_ID, UNK_ID)
+
+
+def begins_word(target: Subwords) -> np.ndarray | None:
+    """Returns which tokens stand after a blank, `[V]` bool; nothing if all do, as words do."""
+    if target.of_words:
+        return None
+    pieces = target.pieces(tf.range(target.size))
+    return tf.strings.regex_full_match(pieces, f"(?s){BLANK}.*").numpy()
 
 
 class UnknownWords:

@@ -119,6 +119,7 @@ def search(
     never=(),
     prefixes=None,
     wanted=None,
+    begins=None,
     **others,
 ):
     return beam_search(
@@ -129,6 +130,7 @@ def search(
         never=never,
         prefixes=prefixes,
         wanted=wanted,
+        begins=begins,
     )
 
 

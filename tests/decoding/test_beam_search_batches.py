@@ -117,6 +117,28 @@ def test_hypotheses_begin_with_their_prefix_and_are_the_best_of_those(beam):
     assert n_best(free, 0)[0][0][:3] != (2, 3, 2)
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_end_of_a_prefix_stands_for_what_begins_a_word(beam):
+    language, begins = Automaton.random(3, 5), np.array([False, False, True, False, True])
+    memories, starts = [0, 2, 4, 0], [3, 11, 25, 40]
+    prefixes = [[2, 3, EOS], [4, EOS, 0], [EOS, 0, 0], [3, 3, 0]]
+    options = {"prefixes": tf.constant(prefixes)}
+    result = search(language, memories, starts, [8] * 4, beam, 0.6, begins=begins, **options)
+    for k, prefix in enumerate(prefixes):
+
+        def log_prob_fn(ids, k=k, prefix=prefix):
+            log_probs = language.function(memories[k], starts[k])(ids)
+            token = prefix[len(ids)] if len(ids) < len(prefix) else 0
+            left = begins | (np.arange(5) == EOS) if token == EOS else np.arange(5) == token
+            return np.where(left, log_probs, -np.inf) if token else log_probs
+
+        expected = ref.beam_search(log_prob_fn, 0, beam, 0.6, 5, EOS, max_len=8)
+        assert_same_list(n_best(result, k), expected)
+    assert n_best(result, 0)[0][0][2] in {EOS, 2, 4}
+    plain = search(language, memories, starts, [8] * 4, beam, 0.6, **options)
+    assert n_best(plain, 0)[0][0] == (2, 3, EOS)  # by default it is the end
+
+
 def test_no_sentences_give_no_hypotheses():
     result = search(Automaton.random(0, 5), [], [], [], 3, 0.6)
     assert [len(tensor) for tensor in result] == [0, 0, 0, 0]

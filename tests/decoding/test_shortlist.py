@@ -132,6 +132,18 @@ def test_prefixes_need_not_be_on_the_list(model, shortlist, monkeypatch):
         np.testing.assert_array_equal(alone.ids[0], found.ids[row, :, :size])
 
 
+def test_what_begins_a_word_is_known_on_the_list(model, shortlist):
+    begins = np.arange(WORDS) % 3 == 0
+    few = shortlist, model.among
+    search = make_search(model.encode, model.decode_step, DECODING, *few, begins=begins)
+    ids = search(SOURCES, tf.constant([[EOS], [EOS]])).ids.numpy()
+    first = ids[:, :, 0].ravel()
+    free = searched(model, shortlist).ids.numpy()[:, :, 0].ravel()
+    assert (begins[first] | (first == EOS)).all() and not begins[free].all()
+    for row, source in enumerate(SOURCES.numpy()):
+        assert set(ids[row].ravel()) <= {0, *np.flatnonzero(words_of(shortlist, source))}
+
+
 def test_rounded_products_are_of_the_same_words(model):
     words = tf.constant([7, 1, 299])
     state = model.encode(SOURCES)

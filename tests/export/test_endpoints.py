@@ -27,7 +27,7 @@ LONG = "a dog runs. two dogs run. the cat sleeps on a mat, the dog runs"
 LONGEST = 10
 
 
-def make(decoding, eos=0.0, data=None, lines=()):
+def make(decoding, eos=0.0, data=None, lines=(), language="de"):
     data = dataclasses.replace(data or DataConfig(), source_vocab_size=60)
     vocabulary = Vocabulary.train([*TEXTS, *lines] * 9, [LONG] * 9, data)
     sizes = vocabulary.source.size, vocabulary.target.size
@@ -36,7 +36,7 @@ def make(decoding, eos=0.0, data=None, lines=()):
     randomise(model, np.random.default_rng(5), 1.5)
     bias = model.readout.logits.bias
     bias.assign(bias + eos * tf.one_hot(EOS_ID, sizes[1]))
-    return Endpoints(model, vocabulary, decoding, LONGEST, "de")
+    return Endpoints(model, vocabulary, decoding, LONGEST, language)
 
 
 @pytest.fixture
@@ -256,17 +256,27 @@ def test_completions_begin_with_their_prefix(endpoints):
 
 
 @pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("kind", ["bpe", "word"])
-def test_a_blank_that_ends_a_prefix_is_the_one_before_the_rest(kind):
+@pytest.mark.parametrize(
+    ("kind", "language"), [("bpe", "de"), ("bpe", "th"), ("bpe", "ja"), ("word", "de")]
+)
+def test_after_a_blank_that_ends_a_prefix_a_word_begins(kind, language):
     decoding = DecodingConfig(beam_size=3, extra_length=4)
-    endpoints = make(decoding, data=DataConfig(vocabulary_kind=kind))
+    endpoints = make(decoding, data=DataConfig(vocabulary_kind=kind), language=language)
     prefixes = ["the dog", "the dog ", "the dog\u00a0", "the dog  ", " "]
     outputs = endpoints.complete(tf.constant([TEXTS[0]] * 5), tf.constant(prefixes))
     plain, *others, free = strings(outputs["translation"])
-    rest = plain.removeprefix("the dog").lstrip(" ")
-    assert rest and "  " not in rest and (kind == "bpe" or plain == f"the dog {rest}")
+    rest = others[0].removeprefix("the dog ")
+    assert rest and "  " not in rest
     assert others == [prefix + rest for prefix in prefixes[1:4]]
-    close(outputs["score"][:4], [outputs["score"][0]] * 4)
+    inside = not plain.startswith("the dog ")  # where the model would rather go on
+    assert inside == (kind == "bpe")
+    if kind == "word" or language == "ja":  # whose sub-words know of no blanks between words
+        assert rest == plain.removeprefix("the dog").lstrip(" ")
+        close(outputs["score"][:4], [outputs["score"][0]] * 4)
+    else:
+        assert rest != plain.removeprefix("the dog")
+        close(outputs["score"][1:4], [outputs["score"][1]] * 3)
+        assert outputs["score"][1] < outputs["score"][0]
     best = endpoints.translate(tf.constant(TEXTS[:1]))
     assert free == f" {strings(best['translation'])[0]}"
     close(outputs["score"][4], best["score"][0])
