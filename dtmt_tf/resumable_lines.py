@@ -140,13 +140,12 @@ class ResumableLines:
         if len(lines) > len(self._waiting):
             raise ValueError("There is more output than input.")
         output = "".join(line.replace("\n", " ") + "\n" for line in lines).encode()
-        progress = self._progress.after(islice(self._waiting, len(lines)), [output])
+        sources = [self._waiting.popleft() for _ in lines]  # another thread may read ahead
+        progress = self._progress.after(sources, [output])
         with told_if_full(self._partial or self.path or Path("The output")):
             self._file.write(output)
             self._file.flush()
             self._progress = progress
-            for _ in lines:
-                self._waiting.popleft()
             if self._partial and time.monotonic() >= self._due:
                 self._record(self._partial)
 

@@ -6,8 +6,7 @@ import queue
 import random
 import threading
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dtmt_tf.client.connections import Connection, LateAnswer, Refusal, TemporaryFailure
@@ -39,19 +38,34 @@ class _Batches:
     """The lines still to be sent, handed out batch by batch to several threads.
 
     Args:
-        starts: The first line of each batch.
+        lines: These, read as there is room for them.
+        size: Lines of a batch; it has fewer where the next can not be had without waiting.
+        ready: Whether it can.
         room: No batch is handed out that begins this many lines behind the first missing one.
     """
 
-    def __init__(self, starts: Iterable[int], room: int) -> None:
-        self._starts, self._room, self._end = deque(starts), room, room
+    def __init__(
+        self, lines: Iterable[str], size: int, ready: Callable[[], bool], room: int
+    ) -> None:
+        self._lines, self._size, self._ready = iter(lines), size, ready
+        self._room, self._end = room, room
+        self._start = 0  # of the next batch
+        self._dropped = False
+        self._reading = threading.Lock()  # one thread at a time; the others may go on
         self._changed = threading.Condition()
 
-    def next(self) -> int | None:
-        """Waits until there is room; returns the first of the next lines, if any are left."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._starts or self._starts[0] < self._end)
-            return self._starts.popleft() if self._starts else None
+    def next(self) -> tuple[int, list[str]]:
+        """Waits until there is room; returns the next lines, if any, and which the first is."""
+        with self._reading:
+            with self._changed:
+                self._changed.wait_for(lambda: self._dropped or self._start < self._end)
+            batch: list[str] = []
+            while not self._dropped and len(batch) < self._size and (not batch or self._ready()):
+                if (line := next(self._lines, None)) is None:
+                    break
+                batch.append(line)
+            self._start += len(batch)
+            return self._start - len(batch), batch
 
     def make_room(self, written: int) -> None:
         """Tells how many lines are written: the first missing one."""
@@ -62,7 +76,7 @@ class _Batches:
     def drop(self) -> None:
         """Hands out no more."""
         with self._changed:
-            self._starts.clear()
+            self._dropped = True
             self._changed.notify_all()
 
 
@@ -113,43 +127,56 @@ class Sending:
                 retry += 1
 
     def run(
-        self, lines: Sequence[str], connections: Sequence[Connection], output: ResumableLines
+        self,
+        lines: Iterable[str],
+        connections: Sequence[Connection],
+        output: ResumableLines,
+        ready: Callable[[], bool] = lambda: True,
+        total: int | None = None,
+        title: str = "",
     ) -> None:
         """Has lines translated, showing a progress bar; closes the connections.
 
         Args:
-            lines: Source text.
+            lines: Source text; read little by little, by threads of its own.
             connections: To the server.
             output: Gets translations in the lines' order, as early as that allows.
+            ready: Whether the next line can be had without waiting; if not, those that were read
+                are sent.
+            total: How many lines there are, if that is known.
+            title: What the bar is called; none is shown without.
 
         Raises:
             UserError: For a request that failed for good; the others are not awaited. For a line
                 that is refused by itself, once those before it are written.
         """
         begin = time.monotonic()
-        rest = list(output.remaining(lines))
+        rest = output.remaining(lines)
         self._refusals.go_on_after(output.done)
         ahead = _AHEAD * len(connections) * self._batch_size
-        batches = _Batches(range(0, len(rest), self._batch_size), ahead)
-        answers: queue.Queue[_Answer | Exception] = queue.Queue(len(connections))
+        batches = _Batches(rest, self._batch_size, ready, ahead)
+        answers: queue.Queue[_Answer | Exception | None] = queue.Queue(len(connections))
         early: dict[int, _Answer] = {}  # to lines before which some are missing
-        written = 0
+        written, working = 0, len(connections)
         try:
             for connection in connections:
                 # a thread that waits for a server should not keep the process from ending
-                arguments = connection, rest, batches, answers
+                arguments = connection, batches, answers
                 threading.Thread(target=self._work, args=arguments, daemon=True).start()
-            with line_bar(len(lines), "translate", output.done) as bar:
-                while self.sent < len(rest):
+            with line_bar(total, title, output.done) as bar:
+                while working:
                     answer = answers.get()
                     if isinstance(answer, Exception):
                         raise answer
+                    if answer is None:
+                        working -= 1
+                        continue
                     early[answer.start] = answer
-                    while ready := early.pop(written, None):
-                        if ready.refusal:
-                            self._refusals.note(output.done + 1, ready.refusal)
-                        output.write(ready.translations)
-                        written += len(ready.translations)
+                    while following := early.pop(written, None):
+                        if following.refusal:
+                            self._refusals.note(output.done + 1, following.refusal)
+                        output.write(following.translations)
+                        written += len(following.translations)
                         batches.make_room(written)
                     self._count(answer)
                     bar.update(len(answer.translations))
@@ -185,22 +212,20 @@ class Sending:
     def _work(
         self,
         connection: Connection,
-        lines: list[str],
         batches: _Batches,
-        answers: queue.Queue[_Answer | Exception],
+        answers: queue.Queue[_Answer | Exception | None],
     ) -> None:
         """Sends one request after the other until there is none left, or one fails."""
-        while (start := batches.next()) is not None:
-            batch = lines[start : start + self._batch_size]
-            try:
-                for answer in self._send(connection, start, batch):
+        try:
+            while (work := batches.next())[1]:
+                for answer in self._send(connection, *work):
                     answers.put(answer)
                     if answer.refusal and self._refusals.ends(answer.refusal):
                         batches.drop()  # of later lines nothing is needed
-                        return
-            except Exception as error:  # whatever it is, the main thread must hear of it
-                answers.put(error)
-                return
+                        break
+            answers.put(None)
+        except Exception as error:  # whatever it is, the main thread must hear of it
+            answers.put(error)
 
     def _send(self, connection: Connection, start: int, lines: list[str]) -> Iterator[_Answer]:
         """Sends a request until it is answered; one refused, or late again, in halves."""

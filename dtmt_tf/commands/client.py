@@ -28,7 +28,8 @@ def command(arguments: Sequence[str] | None = None) -> int:
     for name, least, most in RANGES:
         common.check_range(args, name, least, most)
     lines.check_files(args)
-    texts = lines.read_text(args.input, args.replace_invalid)
+    texts = lines.Lines(args.input, args.replace_invalid)
+    total = lines.count(args.input) if args.input else None
     kind, address = (RestConnection, args.rest) if args.rest else (GrpcConnection, args.grpc)
     connections = [
         kind(address, args.model, args.signature, args.timeout) for _ in range(args.concurrency)
@@ -41,9 +42,11 @@ def command(arguments: Sequence[str] | None = None) -> int:
     output = ResumableLines(args.output, settings)
     try:
         with refusals, output:
-            sending.run(texts, connections, output)
+            title = lines.bar_title(args, total)
+            sending.run(texts, connections, output, texts.ready, total, title)
     except KeyboardInterrupt:
-        print(f"Stopped: {output.done:,} of {len(texts):,} lines are written.", file=sys.stderr)
+        of = "" if total is None else f" of {total:,}"
+        print(f"Stopped: {output.done:,}{of} lines are written.", file=sys.stderr)
         return 130
     finally:
         began = {int(settings["version"])} if settings.get("version") else set()

@@ -239,6 +239,14 @@ class _Incoming:
                 self._lines.append(rest)
 
 
+def bar_title(args: argparse.Namespace, total: int | None) -> str:
+    """Returns what a bar of the lines is called; "" where somebody types or reads: no bar there."""
+    on_screen = args.output is None and sys.stdout.isatty()
+    typed = args.input is None and sys.stdin is not None and sys.stdin.isatty()
+    shown = not on_screen and not typed and (total is not None or sys.stderr.isatty())
+    return "translate" if shown else ""
+
+
 def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
     """Returns all of `Lines`."""
     return list(Lines(path, replace))

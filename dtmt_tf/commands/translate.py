@@ -101,10 +101,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
     show = functools.partial(as_json, nbest=args.nbest > 0) if args.json else functools.partial(
         as_row, show_source=args.show_source, scores=args.scores, tag=args.tag
     )  # fmt: skip
-    # where somebody types or reads a bar would be in the way
-    on_screen = args.output is None and sys.stdout.isatty()
-    typed = args.input is None and sys.stdin is not None and sys.stdin.isatty()
-    shown = not on_screen and not typed and (args.total is not None or sys.stderr.isatty())
+    title = lines.bar_title(args, args.total)
     with (
         Refusals(args.skip_refused) as refusals,
         ResumableLines(args.output, settings) as output,
@@ -116,7 +113,7 @@ def _answer_lines(translator: Translator, args: argparse.Namespace) -> None:
 
         rest, answer_all = output.remaining(rows), _answerer(translator, args)
         refusals.go_on_after(output.done)
-        with line_bar(args.total, "translate" if shown else "", output.done) as bar:
+        with line_bar(args.total, title, output.done) as bar:
             for answer in translator.paced(rest, answer_all, text.ready, refuse):
                 output.write([show(answer)])
                 bar.update()

@@ -130,7 +130,7 @@ def run(monkeypatch, tmp_path, capsys):
 
     def call(text, *arguments):
         source, target = tmp_path / "source", tmp_path / "target"
-        source.write_text(text)
+        source.write_text(text, "utf-8", "surrogateescape")
         argv = ["client.py", str(source), "-o", str(target), *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", argv)
         assert client.command(argv[1:]) == 0
