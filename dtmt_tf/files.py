@@ -90,7 +90,7 @@ def write_json(path: Path, value: Any) -> None:
         UserError: If there is no room.
         ValueError: If a number is infinite or not a number, which JSON cannot hold.
     """
-    text = json.dumps(_to_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, f"{text}\n".encode())
 
 
@@ -272,12 +272,10 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _to_plain(value: Any) -> Any:
-    """Returns dataclasses, mappings and sequences as the types that JSON has."""
+def _plain(value: Any) -> Any:
+    """Returns a dataclass, or a mapping of any kind, as a type that JSON has."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, Mapping):
-        return {key: _to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(item) for item in value]
-    return value
+        return dict(value)
+    raise TypeError(f"JSON has no {type(value).__name__}.")

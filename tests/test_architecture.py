@@ -62,7 +62,7 @@ ALLOWED = {
         *("config", "experiment", "errors", "files", "resumable_lines", "machine", "tasks"),
         *("text", "data", "models", "decoding", "training", "evaluation", "export", "settings"),
         *("batched_lines", "folders", "languages", "sizing", "terminal"),
-        "translator:live_versions",
+        *("translator:live_versions", "layers:masked_mean"),
     },
     "planning": {
         *("config", "experiment", "errors", "quiet", "startup", "tasks", "data", "models"),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import glob
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dtmt_tf.config import ModelConfig, Task
-from dtmt_tf.errors import DAMAGED, UserError, hint
-from dtmt_tf.experiment import Experiment, resolve
+from dtmt_tf.errors import UserError, hint
+from dtmt_tf.experiment import Experiment, read_settings, resolve
 from dtmt_tf.fetch import cache_dir
 from dtmt_tf.settings_file import MODEL_NAME, TASK
 
@@ -120,9 +119,8 @@ def _model_of(folder: Path) -> str | None:
     from dtmt_tf.translator.places import live_versions
 
     for place in (folder / "train", *live_versions(folder)[::-1]):
-        with contextlib.suppress(OSError, *DAMAGED):
-            settings = json.loads((place / "experiment.json").read_text("utf-8"))["settings"]
-            return str(settings[MODEL_NAME])
+        with contextlib.suppress(OSError, UserError):
+            return str(read_settings(place / "experiment.json")["settings"][MODEL_NAME])
     return None
 
 

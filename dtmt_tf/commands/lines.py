@@ -247,9 +247,9 @@ def bar_title(args: argparse.Namespace, total: int | None) -> str:
     return "translate" if shown else ""
 
 
-def read_text(path: Path | None, replace: bool | None = None) -> list[str]:
+def read_text(path: Path) -> list[str]:
     """Returns all of `Lines`."""
-    return list(Lines(path, replace))
+    return list(Lines(path))
 
 
 def in_pairs(lines: Lines, others: Lines) -> Iterator[tuple[str, str]]:

@@ -36,17 +36,17 @@ def command(arguments: Sequence[str] | None = None) -> int:
         tasks[task.name] = task
     startup.start_tensorflow()
 
-    from dtmt_tf.runs import represent
+    from dtmt_tf.runs import representer
 
     hidden = {"hidden": args.hidden} if args.hidden is not None else {}
     classifier = probing.Classifier(args.classifier, seed=args.seed, **hidden)
     systems = {}
     for name, run, model in _models(args):
-        found = {}
+        found, represent = {}, representer(run, model)
         print(f"{name}\n{probing.table_head(tasks)}", flush=True)
         for task in tasks.values():
             representations = {
-                split: represent(run, model, sentences, f"{name}: {task.name}")
+                split: represent(sentences, f"{name}: {task.name}")
                 for split, sentences in task.sentences.items()
             }
             found[task.name] = probing.probe(

@@ -2,7 +2,7 @@
 
 from dtmt_tf.runs.ensembles import unite
 from dtmt_tf.runs.publishing import publish
-from dtmt_tf.runs.representations import represent
+from dtmt_tf.runs.representations import representer
 from dtmt_tf.runs.run import Run
 from dtmt_tf.runs.scoring import (
     check_split,
@@ -27,7 +27,7 @@ __all__ = [
     "endpoints",
     "evaluate",
     "publish",
-    "represent",
+    "representer",
     "score",
     "score_function",
     "summaries",

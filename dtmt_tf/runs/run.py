@@ -332,12 +332,15 @@ class Run:
             return self.record()
         return {}
 
-    def finished(self) -> bool:
+    def finished(self, newest: Checkpoint | None = None) -> bool:
         """Returns whether the run has come to its end: all updates made, or stopped early.
 
         It has not if it was killed before its last update was scored.
+
+        Args:
+            newest: What `newest` returned, if it was called before.
         """
-        training, newest = self.experiment.training, self.newest()
+        training, newest = self.experiment.training, newest or self.newest()
         if validation_is_due(training, newest.step, newest.history):
             return False
         return finished(training, newest.step, newest.history)

@@ -75,7 +75,7 @@ def _summary(place: Path) -> RunSummary:
     elif not newest:
         state = "new"
     else:
-        state = "trained" if run.finished() else "stopped"
+        state = "trained" if run.finished(newest[0]) else "stopped"
     return RunSummary(
         *(place.parent.name, place.name, state, run.experiment.model_name),
         updates=sum(each.step for each in newest),

@@ -138,16 +138,12 @@ class CheckpointFolder:
         clear_leftovers(self.folder)
         path = self.path(checkpoint.step)
         write_atomically(path, write)
-        before = [step for step in self.steps() if step <= checkpoint.step - checkpoint.bad_steps]
-        kept = {
-            *self.steps()[-1:],
-            *before[-1:],
-            *self.last(self.keep_last, checkpoint.history),
-            *self.best(self.keep_best, checkpoint.history),
-        }
-        for step in self.steps():
-            if step not in kept:
-                self.path(step).unlink()
+        steps = self.steps()
+        before = [step for step in steps if step <= checkpoint.step - checkpoint.bad_steps]
+        last = self.last(self.keep_last, checkpoint.history)
+        best = self.best(self.keep_best, checkpoint.history)
+        for step in {*steps} - {steps[-1], *before[-1:], *last, *best}:
+            self.path(step).unlink()
         return path
 
     def glance(self) -> Checkpoint | None:

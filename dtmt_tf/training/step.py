@@ -165,12 +165,14 @@ class TrainingStep:
         if not self.optimizer.averages:
             yield
             return
-        weights, state = self.translating_weights, self.state
-        load_weights(self.model, weights)
+        variables = self.model.trainable_variables
+        raw = [variable.numpy() for variable in variables]
+        load_weights(self.model, self.translating_weights)
         try:
             yield
         finally:
-            self.restore(weights, state)
+            for variable, value in zip(variables, raw, strict=True):
+                variable.assign(value)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Returns the rows of a batch `[B, ...]` that this worker reads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import warnings
@@ -12,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from tensorboard.plugins.hparams import api as hparams
 
 from dtmt_tf.models import TranslationModel
@@ -156,8 +155,11 @@ class Summaries:
         self._write(step, write)
 
     def close(self) -> None:
-        """Ends the trackers' sessions."""
+        """Ends the trackers' sessions, and the files if there are any."""
         self._tell(lambda tracker: tracker.close())
+        if "writer" in self.__dict__:
+            with contextlib.suppress(OSError, tf.errors.OpError):  # each write was flushed
+                self.writer.close()
 
     def _numbers(self, step: int, values: Mapping[str, Any]) -> None:
         """Writes numbers by name, and tells the trackers."""
@@ -207,6 +209,9 @@ def attention_image(weights: np.ndarray, source: list[str], target: list[str]) -
     Returns:
         RGBA, `[height, width, 4]` uint8.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     weights, source, target = (
         weights[:MAX_DRAWN, :MAX_DRAWN],
         source[:MAX_DRAWN],

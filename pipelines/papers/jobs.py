@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 from collections.abc import Sequence
@@ -171,7 +170,7 @@ def finished(args: argparse.Namespace, row: str, seed: int, how: str = "") -> Pa
     if record.exists() and scores.exists():
         recorded = records.read_record(record)
         part = recorded["part"]
-        mine = json.loads(scores.read_text("utf-8")).get(part, {})
+        mine = records.scores_of(folder).get(part, {})
         theirs = recorded["scores"][part]
         both = mine.keys() & theirs.keys()  # older records note no weights
         if any(mine.get(k) != theirs[k] for k in {records.WEIGHTS} & both or {"bleu"}):

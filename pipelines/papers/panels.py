@@ -17,6 +17,7 @@ VALUES = {  # of a result, by updates: name of the axis, corner of the legend
     "curve": ("validation BLEU", "lower right"),
     "cross_entropy": ("validation cross entropy, nats", "upper right"),
 }
+UPDATES = 1650  # of rows that are drawn as curves
 FAST = "bfloat16, prune 2.5, ends early"  # the search of several sizes
 
 
@@ -194,7 +195,7 @@ def _belongs(run: Record, curve: Curve) -> bool:
         budget = series.get("max_steps"), tuple(series.get("set", ())), series.get("begin_with", "")
         usual = series.get("preset", "small") == "small" and not series.get("recipe")
         usual = usual and run.get("batches_an_update", 1) == 1
-        return run["row"] == curve.runs and usual and budget == (curve.updates, curve.change, "")
+        return run["row"] == curve.runs and usual and budget == (UPDATES, curve.change, "")
     return run["name"] in curve.runs
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtmt_tf.errors import UserError
+from dtmt_tf.errors import DAMAGED, UserError
 from dtmt_tf.evaluation import choose_tokenizer
 from dtmt_tf.evaluation.sentences import Counts, count_ngrams, count_sentences
 from dtmt_tf.experiment import SECTIONS, Experiment, resolve
@@ -263,14 +263,29 @@ def began_with_others(record: Record) -> bool:
     return bool(record.get("init_from") or record.get("series", {}).get("begin_with"))
 
 
+def scores_of(folder: Path) -> dict[str, Any]:
+    """Returns a run's scores by split.
+
+    Raises:
+        UserError: If they are damaged.
+    """
+    path = folder / "train" / "scores.json"
+    try:
+        return {**json.loads(path.read_text("utf-8"))}
+    except DAMAGED as error:
+        raise UserError(
+            f"{path} is damaged ({error}). Remove it, and score the run anew: python "
+            f"pipelines/evaluate.py {folder} --split test"
+        ) from error
+
+
 def weights_hash(folder: Path) -> str:
     """Returns a short hash of the weights that a finished run was scored with.
 
     Raises:
-        UserError: If it was scored by a version that did not note them.
+        UserError: If its scores are damaged, or it was scored by a version that did not note them.
     """
-    scores = json.loads((folder / "train" / "scores.json").read_text("utf-8"))
-    for found in scores.values():
+    for found in scores_of(folder).values():
         if WEIGHTS in found:
             return str(found[WEIGHTS])[:8]
     raise UserError(

@@ -34,14 +34,12 @@ class Curve:
         task: Name of the task.
         runs: Names of the runs, or the key of one row.
         change: What `--set` changed in the row, as it was written.
-        updates: The budget of the row.
     """
 
     label: str
     task: str
     runs: tuple[str, ...] | str
     change: tuple[str, ...] = ()
-    updates: int = 1650
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,14 @@ def files(tmp_path, monkeypatch):
                 rows.append(f"{split}\t{label}\t{' '.join(map(str, digits))}\n")
         (tmp_path / name).write_text("".join(rows))
 
-    def represent(run, model, sentences, progress):
-        digits = np.array([[float(digit) for digit in line.split()] for line in sentences])
-        return [digits if model == "knows" else np.zeros_like(digits)]
+    def representer(run, model):
+        def represent(sentences, progress):
+            digits = np.array([[float(digit) for digit in line.split()] for line in sentences])
+            return [digits if model == "knows" else np.zeros_like(digits)]
 
-    monkeypatch.setattr(runs, "represent", represent)
+        return represent
+
+    monkeypatch.setattr(runs, "representer", representer)
 
     def models(args):
         for folder in args.runs:

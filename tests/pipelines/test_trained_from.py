@@ -97,6 +97,9 @@ def test_a_row_begins_with_the_training_that_was_recorded(tmp_path):
     write_json(folder / "train" / "scores.json", {"test": record("gru0")["scores"]["test"]})
     with pytest.raises(UserError, match="did not note the weights. Score it anew"):
         jobs.beginning(args, 1)
+    (folder / "train" / "scores.json").write_text('{"test": ')
+    with pytest.raises(UserError, match="scores.json is damaged .*Remove it"):
+        jobs.beginning(args, 1)
     (folder / "train" / "scores.json").unlink()  # its training was stopped
     with pytest.raises(UserError, match="gru0 has no finished run"):
         jobs.beginning(args, 1)
