@@ -115,7 +115,7 @@ class DataConfig(Section):
     )
     sentences_per_batch: int = setting(
         0,
-        "above 0: so many pairs of any length, instead of max_tokens_per_batch",
+        "above 0: pairs a replica and micro-batch, not max_tokens_per_batch",
         at_least=0,
         at_most=1_000_000,
     )
@@ -190,7 +190,7 @@ class TrainingConfig(Section):
     word_dropout_rate: float = _rate(
         0.0, "share of tokens, of source and translation so far, not read"
     )
-    embedding_dropout_rate: float = _rate(0.3, "share of embeddings left out in training")
+    embedding_dropout_rate: float = _rate(0.3, "share of the elements of embeddings left out")
     output_dropout_rate: float = _rate(0.3, "share of the layer before prediction left out")
     candidate_dropout_rate: float = _rate(
         0.1, "share of cell candidates left out; Transformers: of sub-layer results"
@@ -244,7 +244,7 @@ class TrainingConfig(Section):
     adam_epsilon_corrected: bool = setting(False, "epsilon is added to the corrected root instead")
     adadelta_rho: float = _rate(0.95, "decay of Adadelta's moving averages")
     adadelta_epsilon: float = setting(1e-6, "added under both square roots", above=0, at_most=1)
-    clip_norm: float = setting(5.0, "longest gradient, after the sum over replicas", above=0)
+    clip_norm: float = setting(5.0, "longest gradient of an update, per loss_unit", above=0)
     clip_patience: int = setting(
         0, "above 0: clip_norm halves after so many validations without a gain", at_least=0
     )
@@ -261,7 +261,7 @@ class TrainingConfig(Section):
     )
     stop_on: str = setting(
         "bleu",
-        "the score that patience counts, on the validation files",
+        "the validation score that patience and clip_patience count",
         choices=("bleu", "cross_entropy"),
     )
     checkpoint_minutes: float = setting(
@@ -329,7 +329,7 @@ class DecodingConfig(Section):
     min_length: int = setting(0, "fewest sub-words of a translation", at_least=0, at_most=1000)
     batch_size: int = setting(32, "sentences translated together", at_least=1, at_most=100_000)
     precision: str = _precision("search")
-    shortlist: int = setting(0, "target sub-words tried for each source one; 0: all", at_least=0)
+    shortlist: int = setting(0, "tried per source sub-word, and frequent ones; 0: all", at_least=0)
     prune: float = setting(0.0, "drops hypotheses so many nats below the best; 0: none", at_least=0)
     lookahead: int = setting(10, "a search ends if so many sub-words more gain nothing", at_least=0)
     replace_unknown: bool = setting(

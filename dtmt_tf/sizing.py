@@ -94,7 +94,7 @@ def _schedule(settings: Settings, given: frozenset[str]) -> str:
     )
     if odd:
         raise UserError(
-            f"{odd[0]} belongs to the schedules dtmt and constant, and the sized schedule is peak. "
+            f"{odd[0]} belongs to the schedule dtmt, and the sized schedule is peak. "
             "Set training.peak_learning_rate, training.warmup_updates and so on instead, or add "
             "training.schedule=dtmt to --set."
         )

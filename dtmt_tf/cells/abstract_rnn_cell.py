@@ -41,10 +41,10 @@ class AbstractRNNCell(keras.layers.Layer, abc.ABC):
         units: Size of the state, H. Positive.
         dropout_rate: Fraction of candidate units dropped in training, in [0, 1). The carried state
             is never dropped; masks are fresh at every step and already hold the factor 1/(1-rate).
-            A cell that is made of others leaves this, and the next, to them.
+            A cell that is made of others leaves this, and the two below, to them.
         use_layer_norm: Whether there are layer norms, each cell's docstring says of what.
-        initializer: Initialiser of every weight but the norms'; a subclass may draw biases
-            otherwise.
+        initializer: Initialiser of every weight but the norms'; a subclass may draw biases and
+            scales otherwise.
 
     Raises:
         ValueError: If `units` or `dropout_rate` is out of range, naming the value received.

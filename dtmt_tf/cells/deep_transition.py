@@ -21,7 +21,7 @@ class DeepTransitionCell(AbstractRNNCell):
 
     Args:
         cells: The cell that reads the input, then any number without one, all of the same `units`:
-            `LGRUCell` or `GRUCell` and `TGRUCell`s, or `NematusGRUCell`s.
+            `LGRUCell`, `GRUCell` or `LAUCell` and `TGRUCell`s, or `NematusGRUCell`s.
 
     Call arguments:
         inputs: Input of the first cell, shape `[B, I]`.

@@ -24,7 +24,7 @@ class GatedCell(AbstractRNNCell):
         update_offset: What the offsets of the gates that take from the state start from, or stay
             at if the gates have neither norm nor bias; below 0 the cell keeps more of its state.
         use_bias: Whether there are biases: of the gates, where they have no norm, and of the
-            candidate.
+            candidate (a `GRUCell`'s asks for `use_candidate_bias`, too).
         **kwargs: See `AbstractRNNCell`.
     """
 

@@ -25,7 +25,8 @@ class Gates(keras.layers.Layer):
         use_layer_norm: Whether to normalise.
         use_bias: Whether gates without norm have a bias.
         initializer: Initialiser of the plain biases.
-        first_offsets: What each gate's offset, or bias, starts from, or its constant.
+        first_offsets: What each gate's offset starts from; or what is added to the first value of
+            its bias; or its constant.
 
     Call arguments:
         values: Summed projections of all gates side by side, `[B, G * H]`.

@@ -32,7 +32,8 @@ class GRUCell(GatedCell):
 
     Args:
         units: Size of the state, H. Positive.
-        use_candidate_bias: Whether `b` exists; the paper's parameter counts say it does not.
+        use_candidate_bias: Whether `b` exists, if `use_bias`; the paper's parameter counts say it
+            does not.
         reset_after: Whether the reset gate stands after the product.
         **kwargs: See `GatedCell`.
 

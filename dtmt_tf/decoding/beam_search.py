@@ -26,9 +26,9 @@ class Hypotheses(NamedTuple):
     """The n-best list of each sentence, best first; K is the beam size."""
 
     ids: tf.Tensor  # [B, K, T] int32, with <eos> if finished, padded with 0
-    scores: tf.Tensor  # [B, K] float32, log probability over length penalty
-    log_probs: tf.Tensor  # [B, K] float32, natural logarithms
-    lengths: tf.Tensor  # [B, K] int32, with <eos>; 0 where there are fewer than K hypotheses
+    scores: tf.Tensor  # [B, K] float32, log probability over length penalty; or -1e30
+    log_probs: tf.Tensor  # [B, K] float32, natural logarithms; -1e30 where there is none
+    lengths: tf.Tensor  # [B, K] int32, with <eos> if finished; 0 where there is no hypothesis
 
 
 class _Beams(NamedTuple):

@@ -21,7 +21,7 @@ class Readout(keras.layers.Layer):
         vocab_size: Target vocabulary, V.
         dropout_rate: Fraction of `o_t` dropped in training ("the layer before prediction").
         initializer: Initialiser of every weight.
-        tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
+        tied_to: An embedding whose table serves as `W_o`; none by default.
 
     Call arguments:
         features: `[y ; s ; c]`, embedding of the previous token, state and context, `[..., F]`.

@@ -18,7 +18,7 @@ class RecurrenceLayer(FeedForwardLayer):
 
         C = LN(recurrence(H) + H),   H' = LN(feed_forward(C) + C)
 
-    The first layer does not add its input, which has another length and width. Every recurrence
+    The first layer does not add its input, which may have another length or width. Every recurrence
     starts from the mean of H; where H is as wide as the states of both directions together, each
     direction starts from its own part.
 

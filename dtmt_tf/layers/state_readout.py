@@ -18,7 +18,7 @@ class StateReadout(keras.layers.Layer):
         vocab_size: Target vocabulary, V.
         dropout_rate: Fraction of `s_t` dropped in training ("on the output layer").
         initializer: Initialiser of `W_o`.
-        tied_to: An embedding whose table serves as `W_o`'s transpose; none by default.
+        tied_to: An embedding whose table serves as `W_o`; none by default.
 
     Call arguments:
         features: They end in the state, `[..., F]`; what stands before it, such as the previous

@@ -158,7 +158,7 @@ class TransformerStack(keras.layers.Layer):
         """Returns the memory of sentences: all that a decoder needs of them.
 
         Args:
-            annotations: The encoder's last states, `[B, S, d]`.
+            annotations: The encoder's last states, `[B, S, A]`.
             bias: `[B, S]`, takes padding out of the softmax.
             recurrent: States and mask of another encoder, for layers that have a fusion.
 

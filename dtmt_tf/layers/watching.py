@@ -30,7 +30,8 @@ _watch: contextvars.ContextVar[_Watch | None] = contextvars.ContextVar("watch", 
 def watching(*layers: keras.layers.Layer) -> Iterator[list[Seen]]:
     """Within this block layers note what they compute inside; a `TransitionRNN`, of each step.
 
-    Dropout does not reach what is noted.
+    Dropout within cells does not reach what is noted, that of their inputs does: watch a call
+    without training.
 
     Args:
         layers: Those that are watched; all by default.

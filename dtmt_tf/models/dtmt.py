@@ -63,7 +63,7 @@ class DTMTConfig(ModelConfig):
         False, "a bias in the GRU's candidate; the paper's counts say no"
     )
     initializer_range: float = setting(
-        0.08, "weights start uniform within it, all but the norms", above=0, below=10
+        0.08, "weights start uniform within it; not norms, factors, offsets", above=0, below=10
     )
 
     def __post_init__(self) -> None:

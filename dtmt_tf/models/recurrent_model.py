@@ -201,7 +201,7 @@ def mean_gates(seen: Seen, mask: Any, prefix: str) -> dict[str, Any]:
 
     Args:
         seen: What a layer computed.
-        mask: Bool `[B, T]`, which steps count where the layer has no mask; all by default.
+        mask: Bool `[B, T]`, which steps count where the layer has no mask; None: all.
         prefix: What the gates' names begin with.
     """
     mask = mask if seen.mask is None else seen.mask

@@ -26,7 +26,7 @@ from dtmt_tf.settings import require, setting
 
 @dataclass(frozen=True)
 class TransformerConfig(ModelConfig):
-    """Settings of the Transformer; the defaults are the base model of Vaswani et al. (2017)."""
+    """Settings of the Transformer; by default the base model of Vaswani et al. (2017), not tied."""
 
     model_dim: int = setting(
         512, "width of embeddings and states; divisible by num_heads", at_least=1, at_most=65_536

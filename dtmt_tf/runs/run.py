@@ -51,8 +51,8 @@ CHANGEABLE = ("decoding.", "export.", "evaluation.", AVERAGES, "data.extra_tests
 class Run:
     """One experiment below `saved_models/<task>/<name>/`.
 
-    `train/` holds settings, sub-words, checkpoints and TensorBoard's records; numbered folders
-    beside it are exported models, as TensorFlow Serving wants them.
+    `train/` holds settings, sub-words, checkpoints and scores; TensorBoard's records lie beside it,
+    as do numbered folders: exported models, as TensorFlow Serving wants them.
 
     Args:
         experiment: The settings.

@@ -226,7 +226,8 @@ class CheckpointFolder:
             arrays: Whether weights and optimiser state are wanted; else both are empty.
 
         Raises:
-            UserError: If the file is damaged, or of a version with other fields.
+            UserError: If the file is damaged, gone (`Gone`), can not be read, or is of other
+                sub-words or of a version with other fields.
         """
         found, meta = self._read(step, ("model/", "optimizer/") if arrays else ())
         weights = {
@@ -246,7 +247,7 @@ class CheckpointFolder:
             ) from error
 
     def average(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
-        """Returns the mean of the model weights of several checkpoints."""
+        """Returns mean weights of several checkpoints, float32 by path; raises as `load` does."""
         total: dict[str, np.ndarray] = {}
         for step in steps:
             arrays, _ = self._read(step, ("model/",))

@@ -22,6 +22,9 @@ def first_non_finite(step: TrainingStep, source_ids: Any, target_ids: Any, at: i
         source_ids: This worker's share of the batch, `[B, S]`.
         target_ids: `[B, T]` likewise.
         at: Updates made before that one.
+
+    Returns:
+        What it is and its name, for a message.
     """
     for variable in step.model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():

@@ -45,7 +45,7 @@ class TrainingStep:
     of sentences (`training.loss_unit`), then clipped: the update does not depend on how the batch
     was divided, even where slices are ragged.
     (The authors average per-replica means instead; see ARCHITECTURE.md.) Dropout masks depend on
-    the seed, the step and the slice alone.
+    the seed, and on the number of the slice since the training's first, alone.
 
     Among several workers each is given the rows of its own slices alone, which `take` picks, padded
     as long as the whole batch is.

@@ -107,9 +107,8 @@ class Trainer:
         self.settings = {**settings, "conditions": conditions}
         self.defaults = defaults
         self.history: list[dict[str, Any]] = []
-        self.step = 0
+        self.step = self.bad_steps = 0
         self.rate_factor = 1.0
-        self.bad_steps = 0
         self.loss = float("nan")
         self._clock = Clock()
         self._saved_at = time.monotonic()
@@ -228,7 +227,10 @@ class Trainer:
         Side effects:
             Writes checkpoints and summaries. SIGINT, SIGTERM and SIGHUP, and the end of the time
             there is, end the loop after the update or validation in flight, with a checkpoint; a
-            second signal ends the process at once.
+            second SIGINT or SIGTERM, over a second later, is a KeyboardInterrupt.
+
+        Raises:
+            UserError: If updates stay not finite, see `_goes_back`.
         """
         with Stop(self.limits.max_seconds) as stop:
             self._loop(stop)
@@ -312,7 +314,7 @@ class Trainer:
         It goes back to before the first of them, though a checkpoint was made since.
 
         Raises:
-            UserError: If the rate was halved before.
+            UserError: If the rate was halved before, or nothing is there to go back to.
 
         Side effects:
             Writes `bad-step-<number>.json` beside the checkpoints' folder; of several workers

@@ -42,6 +42,7 @@ class Constraints:
     Raises:
         UserError: If a term is empty, or it or a word has characters that the sub-words lack, or
             there is neither term nor word, or a vocabulary without a word.
+        TypeError: If the vocabulary is one string.
     """
 
     def __init__(
