@@ -89,8 +89,8 @@ HEADLINE = (
     Entry("Multi30k English-German, cased", CASED, LONG, "DTMT#1, 352 units"),
     Entry("the same", CASED, ("pair",), "two of 248 units, T-GRUs in the encoder only",
           "1 core, both"),
-    Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("longer1",),
-          "DTMT#1, 352 units"),
+    Entry("Multi30k English-French, lower-cased", "multi30k_enfr_tok", ("longer1", "longer2"),
+          "DTMT#1, 352 units", "1 or 2 cores"),
 )  # fmt: skip
 
 

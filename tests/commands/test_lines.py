@@ -23,10 +23,10 @@ def read(request, tmp_path, monkeypatch):
     def call(content, **options):
         if request.param == "standard input":
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "ascii"))
-            return lines.read_text(None, **options)
+            return list(lines.Lines(None, **options))
         path = tmp_path / ("text.gz" if request.param == "packed" else "text")
         path.write_bytes(gzip.compress(content) if request.param == "packed" else content)
-        return lines.read_text(path, **options)
+        return list(lines.Lines(path, **options))
 
     return call
 
@@ -79,7 +79,7 @@ def test_a_line_of_more_than_a_mebibyte_is_refused(read, end):
 def test_standard_input_that_is_closed_is_told(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="Standard input is closed"):
-        lines.read_text(None)
+        list(lines.Lines(None))
 
 
 def test_a_pipe_that_never_blocks_is_read_to_its_end(monkeypatch):
@@ -89,7 +89,7 @@ def test_a_pipe_that_never_blocks_is_read_to_its_end(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
         later = threading.Timer(0.2, lambda: (pipe.write(b"a\nb"), pipe.close()))
         later.start()
-        assert lines.read_text(None) == ["a", "b"]
+        assert list(lines.Lines(None)) == ["a", "b"]
         later.join()
 
 
@@ -138,7 +138,7 @@ def test_standard_input_that_is_no_plain_text_is_told(monkeypatch, content, told
     for replace in (None, True):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         with pytest.raises(UserError, match=f"standard input is no plain text: it is {told}. Name"):
-            lines.read_text(None, replace)
+            list(lines.Lines(None, replace))
 
 
 @pytest.mark.parametrize("spelling", ["in", "./in", "folder/../in", "link"])

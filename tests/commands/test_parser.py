@@ -59,7 +59,7 @@ def test_a_model_that_is_named_beside_a_run_is_the_runs(tmp_path):
     parser = options.run_parser("dtmt translate", "")
     (tmp_path / "cldr_ende/t/1").mkdir(parents=True)
     (tmp_path / "cldr_ende/t/1/experiment.json").write_text(
-        '{"settings": {"model_name": "dtmt_tiny"}}'
+        '{"settings": {"model_name": "dtmt_tiny"}, "origins": {}}'
     )
     place = ["--output-dir", str(tmp_path), "--name", "t"]
     for own in (["--model", "dtmt_tiny"], []):
