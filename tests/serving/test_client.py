@@ -331,18 +331,6 @@ def test_rest_needs_no_tensorflow_and_grpc_says_what_it_needs(tmp_path):
     assert "pip install tensorflow-serving-api" in result.stderr and "--rest" in result.stderr
 
 
-def test_a_line_that_is_piped_is_answered_before_the_next_one_comes(protocol):
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with protocol(Shouter()) as server:
-        with subprocess.Popen([*CLIENT, *server], **pipes, text=True, bufsize=1) as process:
-            for line in ("one", "two", "three"):
-                process.stdin.write(f"{line}\n")
-                assert process.stdout.readline() == f"{line.upper()}\n"
-            rest, told = process.communicate("four\nfive", timeout=PATIENCE_SECONDS)
-    assert (process.returncode, rest) == (0, "FOUR\nFIVE\n")
-    assert told.startswith("5 lines in ")
-
-
 def test_a_bad_line_far_on_ends_it_after_those_before_were_sent(run, protocol, tmp_path):
     text = "x\n" * 99 + "\udcff\n"
     with protocol(Shouter()) as server, pytest.raises(UserError, match="source:100: byte 0xff"):
